@@ -98,6 +98,25 @@ CATALOG = (
         "look at them, then `openskills trust`",
     ),
     (
+        "mcp-untrusted",
+        "warning",
+        "Somebody has agreed to the skills of an MCP server as they are now.",
+        "look at them with `openskills trust SERVER`",
+    ),
+    (
+        "mcp-mismatch",
+        "error",
+        "A file of a skill is what the MCP server lists: its size, its digest, its front matter.",
+        "tell the operator of the server",
+    ),
+    (
+        "mcp-skill",
+        "error",
+        "An MCP server lists a skill as the specification says, with digests and within the limits.",
+        "tell the operator of the server",
+    ),
+    ("mcp-name", "note", "Names of the skills of one MCP server are unique.", "use the name in the message"),
+    (
         "scan-limit",
         "warning",
         f"A directory is at most {MAX_DEPTH} levels deep and has at most {MAX_DIRECTORIES:,} directories.",

@@ -86,6 +86,7 @@ def test_an_empty_environment_gives_the_documented_defaults_of_the_host(
     assert (settings.host_history, settings.host_history_days) == (settings.state_dir / "host.db", 30)
     assert settings.host_history_content is False
     assert (settings.host_api_key, settings.host_http_targets) == (None, ())
+    assert (settings.mcp_keys, settings.mcp_env) == ({}, ())
 
 
 def test_everything_about_the_host_can_be_said(tmp_path: Path) -> None:
@@ -104,6 +105,8 @@ def test_everything_about_the_host_can_be_said(tmp_path: Path) -> None:
             "OPENSKILL_HOST_HISTORY_DAYS": "7",
             "OPENSKILL_HOST_HISTORY_CONTENT": "yes",
             "OPENSKILL_API_KEY": "osk_secret",
+            "OPENSKILL_MCP_KEYS": "MCP.example.org=a=b other.example:8443=c",
+            "OPENSKILL_MCP_ENV": "TOKEN, LANG",
             "OPENSKILL_HOST_HTTP_TARGETS": "api.example.org, 10.0.0.0/8 https://x.example/",
         }
     )
@@ -114,6 +117,8 @@ def test_everything_about_the_host_can_be_said(tmp_path: Path) -> None:
     assert (settings.host_keys, settings.host_history) == (tmp_path / "k.json", tmp_path / "h.db")
     assert (settings.host_history_days, settings.host_history_content) == (7, True)
     assert settings.host_api_key == "osk_secret"
+    assert settings.mcp_keys == {"mcp.example.org": "a=b", "other.example:8443": "c"}
+    assert settings.mcp_env == ("TOKEN", "LANG")
     assert settings.host_http_targets == ("api.example.org", "10.0.0.0/8", "https://x.example/")
 
 

@@ -61,6 +61,8 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "host_history_content": ("OPENSKILL_HOST_HISTORY_CONTENT",),
     "host_api_key": ("OPENSKILL_API_KEY",),
     "host_http_targets": ("OPENSKILL_HOST_HTTP_TARGETS",),
+    "mcp_keys": ("OPENSKILL_MCP_KEYS",),
+    "mcp_env": ("OPENSKILL_MCP_ENV",),
 }
 """The variables of each field of `Settings`; the first one that is set counts."""
 _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": _GIB, "t": 1024**4}
@@ -84,6 +86,9 @@ class Settings:
     `http_base_url` is its address for clients, without a trailing slash. `host_concurrency` 0 means twice the number
     of cores. `host_auth` is `auto`, `on` or `off`. `host_history` is None when it is off. `host_http_targets` are the
     targets that the `http` runner may call.
+
+    For MCP servers that skills and tools come from: `mcp_keys` has the key of each host, and `mcp_env` the names of
+    variables that servers that are commands get, besides PATH, HOME and the like.
     """
 
     home: Path
@@ -126,6 +131,8 @@ class Settings:
     host_history_content: bool
     host_api_key: str | None = field(repr=False)
     host_http_targets: tuple[str, ...]
+    mcp_keys: Mapping[str, str] = field(repr=False)
+    mcp_env: tuple[str, ...]
     environment: Mapping[str, str]
 
     @classmethod
@@ -177,6 +184,8 @@ class Settings:
             host_history_content=_read_flag(env, "OPENSKILL_HOST_HISTORY_CONTENT", default=False),
             host_api_key=_read_text(env, "OPENSKILL_API_KEY"),
             host_http_targets=_read_words(env, "OPENSKILL_HOST_HTTP_TARGETS"),
+            mcp_keys=_read_keys(env, "OPENSKILL_MCP_KEYS"),
+            mcp_env=_read_words(env, "OPENSKILL_MCP_ENV"),
             environment=env,
         )
 
@@ -228,6 +237,14 @@ def _program(env: Mapping[str, str], name: str) -> Path | None:
 def _read_words(env: Mapping[str, str], *names: str) -> tuple[str, ...]:
     value = next((text for name in names if (text := _read_text(env, name))), "")
     return tuple(word for word in re.split(r"[,\s]+", value) if word)
+
+
+def _read_keys(env: Mapping[str, str], name: str) -> dict[str, str]:
+    """Keys by host: `mcp.example.org=KEY other.example:8443=KEY`."""
+    pairs = [word.partition("=") for word in _read_words(env, name)]
+    if not all(host and key and "/" not in host for host, _, key in pairs):
+        raise InvalidArgument(name, "write HOST=KEY, or HOST:PORT=KEY, with blanks between them")
+    return {host.lower(): key for host, _, key in pairs}
 
 
 def _read_directories(env: Mapping[str, str], name: str) -> tuple[Path, ...]:

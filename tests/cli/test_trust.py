@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.cli.command import Command
 from tests.cli.ran import Ran
+from tests.servers.mcp import McpScenario, digest
 from tests.skill_writer import WriteSkill
 
 
@@ -260,3 +261,67 @@ def test_a_secret_of_the_project_file_that_is_not_set_is_a_warning(
     ran = openskills("run", "alpha", "skills", "--trust", "--", SHOW)
     assert (ran.code, ran.lines) == (0, ["colour=red token=0"])
     assert "openskills.toml: secrets that are not set: TOKEN" in ran.err
+
+
+SCRIPT = b"print('said by a server')\n"
+
+
+def server_in(directory: Path) -> tuple[McpScenario, str]:
+    scenario = McpScenario(directory)
+    scenario.add("echo", {"scripts/say.py": SCRIPT})
+    return scenario, scenario.write()
+
+
+def test_the_skills_of_a_server_are_shown_trusted_used_and_forgotten(openskills: Command, tmp_path: Path) -> None:
+    scenario, server = server_in(tmp_path)
+    ran = openskills("list", server)
+    assert ran.out == ""
+    assert "[mcp-untrusted]" in ran.err
+    shown = openskills("trust", server)
+    assert shown.code == 1
+    assert f"server   {server}" in shown.lines
+    assert "  echo  2 files, 75 bytes  skill://echo/SKILL.md" in shown.lines
+    assert "trusted: agents may use these skills" in openskills("trust", server, "--yes").lines
+    assert openskills("list", server).lines[0].startswith("echo\tDoes it.\tmcp:")
+    assert not any(call.startswith("resources/read") for call in scenario.calls)
+    assert "said by a server" in openskills("run", "echo", "--skills", server, "--", "python scripts/say.py").out
+    assert "scripts/say.py" in openskills("info", "echo", "--skills", server).out
+    assert f"{server} skill://echo/SKILL.md" in openskills("trust", "--list").out
+    assert "Removed the decisions" in openskills("trust", server, "--remove").out
+    assert "There were no decisions" in openskills("trust", server, "--remove").out
+    assert openskills("list", SKILLS_ROOT=server).out == ""
+    assert openskills("list", "--trust", SKILLS_ROOT=server).lines[0].startswith("echo\t")
+
+
+def test_trust_in_a_server_is_reported_as_json(openskills: Command, tmp_path: Path) -> None:
+    _, server = server_in(tmp_path)
+    report = openskills("trust", server, "--json").json
+    assert report["trusted"] is False
+    assert report["skills"][0]["files"]["scripts/say.py"]["sha256"] == digest(SCRIPT).removeprefix("sha256:")
+    pinned = f"{server}#sha256={report['digest']}"
+    assert openskills("list", pinned).lines[0].startswith("echo\t")
+    agreed = openskills("trust", server, "--json", "--yes").json
+    assert (agreed["trusted"], agreed["skills"][0]["trusted"]) == (True, True)
+    assert openskills("trust", server, "--json", "--remove").json["removed"] is True
+
+
+def test_on_a_terminal_the_user_is_asked_about_a_server(openskills: Command, tmp_path: Path) -> None:
+    _, server = server_in(tmp_path)
+    refused = openskills.on_terminal("list", server, replies={"Use the skills of this server? [y/N]": "\n"})
+    assert "Does it." in refused.out
+    assert openskills("list", server).out == ""
+    assert openskills.on_terminal("trust", server, replies={"[y/N]": "yes\n"}).code == 0
+    assert openskills("list", server).lines[0].startswith("echo\t")
+
+
+def test_removing_trust_in_a_project_keeps_that_in_servers(openskills: Command, tmp_path: Path) -> None:
+    _, server = server_in(tmp_path)
+    openskills("trust", server, "--yes")
+    openskills("trust", "--remove")
+    assert openskills("list", server).lines[0].startswith("echo\t")
+
+
+def test_a_server_that_cannot_be_started_is_an_error(openskills: Command) -> None:
+    ran = openskills("trust", "mcp:no-such-server")
+    assert ran.code != 0
+    assert "the program 'no-such-server' does not exist" in ran.err

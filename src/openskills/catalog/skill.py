@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded
 from openskills.paths import open_inside
@@ -202,11 +203,34 @@ MAX_RESOURCE_BYTES = 16 * 1024 * 1024
 """The default limit of `Skill.read`."""
 
 
+class RemoteFiles(Protocol):
+    """The files of a skill that a server lists. They are downloaded and verified when they are needed. Blocking."""
+
+    @property
+    def server(self) -> str:
+        """The name of the server for messages and for the model; never contains credentials."""
+        ...
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The listed files except SKILL.md, sorted by path."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The content of one file. Raises `InvalidArgument` for a file that is not listed."""
+        ...
+
+    def download(self) -> None:
+        """Make the skill's folder complete."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Skill:
     """A usable skill: its manifest, folder, source and problems. Body and resources are read on demand.
 
-    `approved` has the stamps of the files that the user trusted, by real path; other files are refused.
+    `approved` has the stamps of the files that the user trusted, by real path; other files are refused. A skill with
+    `remote` files is only listed: its folder exists after `download`.
     """
 
     manifest: SkillManifest
@@ -214,6 +238,7 @@ class Skill:
     source: str
     problems: tuple[Problem, ...] = ()
     approved: Mapping[str, Stamp] | None = field(default=None, compare=False, repr=False)
+    remote: RemoteFiles | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -222,7 +247,9 @@ class Skill:
 
     @property
     def description(self) -> str:
-        """What it does and when to use it."""
+        """What it does and when to use it; for a skill of a server, also which one."""
+        if self.remote is not None:
+            return f"{self.manifest.description} (from {self.remote.server})"
         return self.manifest.description
 
     @property
@@ -236,7 +263,15 @@ class Skill:
         return os.path.join(self.directory, SKILL_FILE)
 
     def body(self) -> str:
-        """The instructions, read from disk now. Raises `InvalidSkill` when the file is missing or broken."""
+        """The instructions, read now. Raises `InvalidSkill` when the file is missing or broken.
+
+        Those of a server begin with a line that names it: their text is not to be trusted like that of a local file.
+        """
+        if self.remote is not None:
+            text, problem = decode(self.remote.read(SKILL_FILE))
+            if problem is not None:
+                raise InvalidSkill(f"{self.name}: {problem.message}", (problem,))
+            return f"> This skill comes from the server {self.remote.server}.\n\n{parse(text).body}"
         try:
             stamp, data, problem = read_skill_file(self.directory)
         except NoSkillFile:
@@ -252,6 +287,8 @@ class Skill:
 
         Raises `InvalidSkill` when the folder is not a skill any more.
         """
+        if self.remote is not None:
+            return self.remote.resources
         self._check_exists()
         return find_resources(self.directory)
 
@@ -289,6 +326,21 @@ class Skill:
         """
         if limit < 0:
             raise InvalidArgument("limit", f"{limit} is negative")
+        data = self._read_file(path, limit) if self.remote is None else self.remote.read(path)
+        if len(data) > limit:
+            raise LimitExceeded(f"{path} of {self.name} has more than {limit:,} bytes", path=path, limit=limit)
+        return data
+
+    def download(self) -> None:
+        """Download and verify all files of a skill that is only listed, so that its folder can be used. Blocking.
+
+        Nothing is done for other skills. Raises `InvalidSkill` when a file is not what the server lists.
+        """
+        if self.remote is not None:
+            self.remote.download()
+
+    def _read_file(self, path: str, limit: int) -> bytes:
+        """At most `limit + 1` bytes of a file in the skill's folder."""
         self._check_exists()
         try:
             descriptor = open_inside(self.directory, path)
@@ -302,8 +354,6 @@ class Skill:
         except OSError as error:
             reason = f"{path!r} of the skill {self.name!r} cannot be read: {error.strerror or error}"
             raise InvalidArgument("path", reason) from None
-        if len(data) > limit:
-            raise LimitExceeded(f"{path} of {self.name} has more than {limit:,} bytes", path=path, limit=limit)
         return data
 
     def is_approved(self, path: str, stamp: Stamp | None) -> bool:

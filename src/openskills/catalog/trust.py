@@ -31,7 +31,7 @@ class TrustAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrustDecision:
-    """The answer about one folder or file with one content. `project` is the real path of its project."""
+    """The answer about one folder or file with one content. `project` is the real path of its project, or a server."""
 
     project: str
     digest: str
@@ -76,12 +76,15 @@ class TrustStore:
                 message = f"other users can write to {path}, so its decisions do not count; run: chmod go-w {path}"
                 raise InvalidArgument(self._file.name, message)
 
-    def remember(self, project: Path, digests: Mapping[str, str], answer: TrustAnswer) -> None:
-        """Store one answer for some folders of a project (real path to digest), replacing earlier ones."""
+    def remember(self, project: Path | str, digests: Mapping[str, str], answer: TrustAnswer) -> None:
+        """Store one answer for some folders of a project (real path to digest), replacing earlier ones.
+
+        For the skills of a server, `project` is its name, and the keys are the name and the URI of each skill.
+        """
         if not digests:
             return
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        found = os.path.realpath(project)
+        found = project if isinstance(project, str) else os.path.realpath(project)
         with self._edit_decisions() as decisions:
             decisions.update({place: TrustDecision(found, digest, answer, at) for place, digest in digests.items()})
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _WRITTEN_AS = {"environment": "env", "kind": "type"}
-_SECRET = frozenset({"host_api_key"})
+_SECRET = frozenset({"host_api_key", "mcp_keys"})
 _PASSWORD = re.compile(r"://[^/@\s]*@")
 _OURS = re.compile(r"OPENSKILLS?_[A-Z_]+")
 
@@ -98,8 +98,10 @@ def list_settings(settings: Settings) -> Iterator[SettingRow]:
 
     for name, variables in VARIABLES.items():
         value = getattr(settings, name)
-        if isinstance(value, str):
-            value = NOT_SHOWN if name in _SECRET and value else _PASSWORD.sub("://…@", value)
+        if name in _SECRET and value:
+            value = dict.fromkeys(value, NOT_SHOWN) if name == "mcp_keys" else NOT_SHOWN
+        elif isinstance(value, str):
+            value = _PASSWORD.sub("://…@", value)
         yield SettingRow(name, value, find_variable(name, settings.environment) or "default", variables)
 
 

@@ -187,7 +187,9 @@ def join_folders(paths: list[str] | None, skills: list[str] | None) -> list[str]
     return folders
 
 
-Trust = Annotated[bool, typer.Option("--trust", help="Use the project's skills and project file without asking, once.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Use the project's skills and file, and MCP servers, without asking, once.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Project = Annotated[
     Text,

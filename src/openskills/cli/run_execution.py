@@ -82,6 +82,7 @@ async def _run(
         runner = await open_command_runner(executor, settings, scope, artifacts=artifacts, rules=rules)
         if runner.workspace.isolation is Isolation.NONE:
             warn(("warning", "yellow"), ": this command is not isolated: it has all of your permissions")
+        await asyncio.to_thread(skill.download)
         snapshot = await runner.stage(skill.name, skill.path, check=skill.check_unchanged)
         wanted = build_secret_request(skill, snapshot.digest, run_inputs.grants, scope)
         if wanted is not None and run_inputs.ask_secrets is not None:

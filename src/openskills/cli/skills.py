@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from openskills.catalog.root import Source
     from openskills.catalog.skill import Resource, Skill
     from openskills.catalog.snapshot import CatalogSnapshot
+    from openskills.catalog.sources.mcp import McpSkill, McpSource
     from openskills.executors.hints import SkillNeeds
     from openskills.skillmd.manifest import Requirements, SkillManifest
 
@@ -123,6 +124,34 @@ def ask_for_trust(project: "ProjectSource", settings: Settings) -> None:
         warn("They are not used. Run `openskills trust` to change that.")
 
 
+def ask_for_server_trust(server: "McpSource") -> None:
+    """Ask whether to trust the undecided skills of an MCP server, and store the answer until they change."""
+    from openskills.catalog.trust import TrustAnswer
+
+    try:
+        undecided = [skill for skill in server.list_skills()[0] if skill.answer is None]
+    except SkillError:
+        return  # the catalog reports it
+    if not undecided:
+        return
+    warn("The server ", (escape_line(server.label), "bold"), " has new or changed skills that are not trusted yet:")
+    show_server_skills(undecided, warn)
+    agreed = ask_to_use_skills("Use the skills of this server?")
+    if agreed is not None:
+        server.remember(undecided, TrustAnswer.YES if agreed else TrustAnswer.NO)
+
+
+def show_server_skills(skills: "Sequence[McpSkill]", write: Callable[..., None]) -> None:
+    """Print each skill of a server with `say` or `warn`, as the server describes it."""
+    for skill in skills[:_MAX_NAMES]:
+        size = sum(file.size for file in skill.files.values())
+        about = f"  {pluralize(len(skill.files), 'file')}, {size:,} bytes  {escape_line(skill.uri)}"
+        write("  ", (escape_line(skill.name), "bold cyan"), about)
+        write(f"    {escape_line(str(skill.fields.get('description', '')))}")
+    if len(skills) > _MAX_NAMES:
+        write(f"  and {len(skills) - _MAX_NAMES:,} more")
+
+
 def load_project_skills(project: "ProjectSource", settings: Settings) -> "CatalogSnapshot":
     """The skills of a project, trusted or not, for display. Reads only front matter."""
     from openskills.catalog.catalog import Catalog
@@ -143,10 +172,10 @@ def select_covered_skills(places: "Sequence[SkillLocation]", found: "CatalogSnap
     return sorted((skill for skill in skills if skill.source in labels), key=lambda skill: (skill.name, skill.source))
 
 
-def ask_to_use_skills(*, grants: bool = False) -> bool | None:
-    """Ask whether to use the skills of a project, and with `grants` what its project file grants; see `ask`."""
+def ask_to_use_skills(question: str = "Use the skills of this project?") -> bool | None:
+    """Ask whether to use skills; see `ask`."""
     warn("Skills instruct agents and may contain programs. Review them before you agree.")
-    return ask(f"Use the skills of this project{', and grant them what the project file says' if grants else ''}?")
+    return ask(question)
 
 
 def show_names(skills: "list[Skill]", write: Callable[..., None]) -> None:
@@ -179,13 +208,18 @@ def open_catalog(paths: Sequence[str], settings: Settings, *, trusted: bool = Fa
     are used without asking.
     """
     from openskills.catalog.catalog import Catalog
+    from openskills.catalog.sources.parse import is_server_address, parse_source
 
     if paths:
-        from openskills.catalog.sources.parse import parse_source
-
-        sources = [parse_source(path, settings) for path in paths]
+        sources = [parse_source(path, settings, trusted=trusted) for path in paths]
     else:
         sources = _find_standard_sources(settings, trusted=trusted, asking=asking)
+    if asking and not trusted and can_ask():
+        for source in (source for source in sources if is_server_address(source.label)):
+            from openskills.catalog.sources.mcp import McpSource
+
+            if isinstance(source, McpSource):
+                ask_for_server_trust(source)
     with CliProgress("looking for skills") as progress:
         return Catalog(sources, settings, progress)
 
@@ -205,7 +239,7 @@ UNAVAILABLE_RULES = frozenset({"source-missing", "source-unavailable"})
 """The rules for sources that could not be read."""
 
 _COLUMNS = (Column("name", "bold cyan"), Column("description", wide=True), Column("source", "dim"))
-_SOURCE_RULES = UNAVAILABLE_RULES | {"source-stale", "project-untrusted"}
+_SOURCE_RULES = UNAVAILABLE_RULES | {"source-stale", "project-untrusted", "mcp-untrusted", "mcp-mismatch"}
 
 
 def list_skills(
@@ -249,7 +283,8 @@ def count_resources(skill: "Skill") -> dict[str, int]:
     """How many files of each kind a skill has besides SKILL.md."""
     from openskills.catalog.skill import ResourceKind, find_resources
 
-    found = [resource.kind for resource in find_resources(skill.directory)]
+    resources = skill.resources() if skill.remote is not None else find_resources(skill.directory)
+    found = [resource.kind for resource in resources]
     return {kind.value: found.count(kind) for kind in ResourceKind}
 
 
@@ -268,7 +303,7 @@ def entry_json(skill: "Skill", hidden: str | None) -> dict[str, object]:
 def _identity_json(skill: "Skill") -> dict[str, object]:
     return {
         "name": skill.name,
-        "description": skill.description,
+        "description": skill.manifest.description,
         "location": skill.location,
         "source": skill.source,
     }
@@ -301,7 +336,7 @@ def _show_list(rows: "Sequence[tuple[Skill, str | None]]") -> None:
 
 
 def _list_cells(skill: "Skill") -> tuple[str, ...]:
-    return (escape_line(skill.name), escape_line(skill.description), escape_line(skill.source))
+    return (escape_line(skill.name), escape_line(skill.manifest.description), escape_line(skill.source))
 
 
 _MAX_READ_BYTES = 1024 * 1024
@@ -330,6 +365,7 @@ def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot
     from openskills.catalog.validate import validate
     from openskills.executors.hints import find_needs
 
+    skill.download()
     body = skill.body()
     return SkillDetails(
         skill=skill,
@@ -471,7 +507,7 @@ def _find_hidden_reason(skill: "Skill", snapshot: "CatalogSnapshot") -> str | No
 def _show_info(facts: SkillDetails) -> None:
     skill = facts.skill
     say((escape_line(skill.name), "bold cyan"))
-    say(escape_line(skill.description))
+    say(escape_line(skill.manifest.description))
     say("")
     _print_row("location", display_path(skill.location))
     _print_row("source", escape_line(skill.source))

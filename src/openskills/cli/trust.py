@@ -1,10 +1,11 @@
 """`openskills trust`: trust the skills and the project file of a project; consent to variables that skills declare."""
 
 import os
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -18,36 +19,40 @@ from openskills.cli.skills import (
     report_problems,
     select_covered_skills,
     show_names,
+    show_server_skills,
 )
 from openskills.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from openskills.catalog.locations import ProjectSource, SkillLocation
     from openskills.catalog.snapshot import CatalogSnapshot
+    from openskills.catalog.sources.mcp import McpSkill, McpSource
     from openskills.executors.requests import SecretRequest
     from openskills.project import ProjectFile, SkillGrants
     from openskills.settings import Settings
+    from openskills.skillmd.problem import Problem
 
 
 def trust(
     context: typer.Context,
-    path: Annotated[str, argument("PATH", "A folder of the project.", show_default=".")] = ".",
+    path: Annotated[str, argument("PATH", "A folder of the project, or an MCP server.", show_default=".")] = ".",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust the skills without asking.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the decision about the project.")] = False,
-    list_all: Annotated[bool, typer.Option("--list", help="List the trusted projects.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the decision about it.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the trusted projects and servers.")] = False,
     project: Project = None,
     as_json: Json = False,
 ) -> None:
-    """Trust the skills of a project, and what its project file grants them.
+    """Trust the skills of a project or of an MCP server, and what the project file grants.
 
     Shows the skill directories of the project, a digest of all files in each, and the skills; the project file
     (openskills.toml) and what it grants; then asks, and stores the answer for each directory and the file. Trust ends
-    when a file in the directory, or the project file, changes. With --json it never asks: it reports, or decides with
-    --yes or --remove.
+    when a file in the directory, or the project file, changes. For a server, the answer is stored for each skill, with
+    the digests of its files. With --json it never asks: it reports, or decides with --yes or --remove.
 
     Examples:
       openskills trust
       openskills trust ../other --yes
+      openskills trust mcp+https://mcp.example.org/mcp
       openskills trust --list
       openskills trust --remove
 
@@ -60,7 +65,15 @@ def trust(
         _list(settings, as_json)
         return
     from openskills.catalog.locations import project_source
+    from openskills.catalog.sources.parse import is_server_address, parse_source
 
+    if is_server_address(path):
+        server = cast("McpSource", parse_source(path, settings))
+        if remove:
+            _remove_server(server, as_json)
+        else:
+            _decide_server(server, yes, as_json)
+        return
     if not os.path.isdir(path):
         raise InvalidArgument("path", f"{path} is not a directory")
     found = project_source(Path(path), settings)
@@ -114,6 +127,65 @@ def _remove(project: "ProjectSource", file: "ProjectFile | None", as_json: bool)
         say("The skills of ", (display_folder(project), "bold"), " were not trusted.")
 
 
+def _remove_server(server: "McpSource", as_json: bool) -> None:
+    removed = server.forget()
+    if as_json:
+        say_json({"server": server.label, "places": sorted(removed), "removed": bool(removed)})
+    else:
+        verb = "Removed the decisions about" if removed else "There were no decisions about"
+        say(f"{verb} the skills of ", (escape_line(server.label), "bold"), ".")
+
+
+def _decide_server(server: "McpSource", yes: bool, as_json: bool) -> None:
+    from openskills.catalog.sources.mcp import digest_skills
+    from openskills.catalog.trust import TrustAnswer
+
+    skills, problems = server.list_skills()
+    new = [skill for skill in skills if skill.answer is not TrustAnswer.YES]
+    digest = digest_skills(skills)
+    if not as_json:
+        say("server   ", (escape_line(server.label), "bold"))
+        say(f"digest   sha256:{digest}")
+        say(f"skills   {pluralize(len(skills), 'skill')}")
+        show_server_skills(skills, say)
+        report_problems(problems)
+    agreed = yes or (ask_to_use_skills("Use the skills of this server?") if not as_json and can_ask() and new else None)
+    if agreed is not None:
+        server.remember(new, TrustAnswer.YES if agreed else TrustAnswer.NO)
+    trusted = bool(skills) and (bool(agreed) or not new)
+    if as_json:
+        say_json(_server_json(server, digest, trusted, server.list_skills()))
+    elif trusted:
+        say(("trusted" if new else "already trusted", "bold green"), ": agents may use these skills")
+    elif new:
+        hint = f": agents do not use these skills; trust them with `openskills trust {shlex.quote(server.label)} --yes`"
+        warn(("not trusted", "bold yellow"), hint)
+    if not trusted and (yes or not as_json):
+        raise typer.Exit(1)
+
+
+def _server_json(
+    server: "McpSource", digest: str, trusted: bool, found: "tuple[list[McpSkill], list[Problem]]"
+) -> dict[str, object]:
+    return {
+        "server": server.label,
+        "digest": digest,
+        "trusted": trusted,
+        "skills": [
+            {
+                "name": skill.name,
+                "description": skill.fields.get("description"),
+                "uri": skill.uri,
+                "digest": skill.digest,
+                "trusted": skill.answer == "yes",
+                "files": {path: {"sha256": file.sha256, "size": file.size} for path, file in skill.files.items()},
+            }
+            for skill in found[0]
+        ],
+        "problems": [problem_json_with_path(problem) for problem in found[1]],
+    }
+
+
 def _decide(
     project: "ProjectSource", file: "ProjectFile | None", settings: "Settings", yes: bool, as_json: bool
 ) -> None:
@@ -124,7 +196,8 @@ def _decide(
         _show(project, file, before, found)
     granted = file.describe_grants() if file is not None else []
     can_decide = not as_json and can_ask() and any(map(_can_ask_about, before))
-    agreed = yes or (ask_to_use_skills(grants=bool(granted)) if can_decide else None)
+    more = ", and grant them what the project file says" if granted else ""
+    agreed = yes or (ask_to_use_skills(f"Use the skills of this project{more}?") if can_decide else None)
     places = before if agreed is None else _remember(project, before, agreed)
     trusted = all(place.is_trusted for place in places)
     if as_json:

@@ -4,6 +4,7 @@ A failed command is an ordinary result. Every result has `stdout`, `stderr`, `ex
 `isolation` and `output_files`; other fields are left out when they are empty.
 """
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -220,6 +221,8 @@ async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
         warm = read_warm_modules(one.manifest.metadata)
         snapshot, key = _find_loaded_version(context, one)
         check = one.check_unchanged
+        if one.remote is not None:
+            await asyncio.to_thread(one.download)
         staged[one.name] = await runner.stage(one.name, one.path, warm=warm, as_of=key, snapshot=snapshot, check=check)
     asked = await context.request_secrets(skill, staged[skill.name].digest)
     if asked:

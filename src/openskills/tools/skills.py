@@ -71,7 +71,8 @@ async def load(context: ToolContext, arguments: LoadArguments) -> ToolResult:
     skill = context.skills.get(arguments.skill)
     docs = resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs)
     digest = ""
-    if context.take_snapshot is not None:
+    # The files of a server's skill are bound to digests already, and are downloaded when a command needs them.
+    if context.take_snapshot is not None and skill.remote is None:
         with suppress(SkillError):  # a command will report it
             snapshot = await context.take_snapshot(skill)
             await asyncio.to_thread(skill.check_unchanged)

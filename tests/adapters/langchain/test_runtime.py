@@ -36,14 +36,17 @@ from openskills.adapters.langchain.runtime import (
 from openskills.adapters.langchain.runtime_state import loaded_skills
 from openskills.artifacts.store import Scope
 from openskills.catalog.catalog import Catalog
+from openskills.catalog.sources.parse import parse_source
 from openskills.errors import InvalidArgument
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
+from openskills.settings import Settings
 from openskills.sync import run
 from openskills.testing.fake_executor import FakeExecutor, FakeRun
 from openskills.tools.tool import ToolResult
 from tests.adapters.langchain.runtime_agents import SkillTalk, create_agent, hello, load, runtime_of, talk_of, unload
 from tests.adapters.langchain.scripted import Scripted, call, says
+from tests.servers.mcp import McpScenario, environment_of
 from tests.skill_writer import WriteSkill
 
 
@@ -583,3 +586,19 @@ def test_a_run_without_a_thread_gets_a_name_once() -> None:
 def test_without_any_name_there_is_no_session() -> None:
     with pytest.raises(InvalidArgument, match="session"):
         find_scope(NOBODY, {}, "app", "me")
+
+
+def test_a_graph_loads_and_runs_a_skill_of_an_mcp_server(tmp_path: Path) -> None:
+    scenario = McpScenario(tmp_path)
+    scenario.add("echo", {"scripts/say.py": b"print('said by a server')"})
+    settings = Settings.from_env(environment_of(tmp_path / "home"))
+    catalog = Catalog([parse_source(scenario.write(), settings, trusted=True)], settings)
+    script = [
+        says(load("echo")),
+        says(call("skill_run", "run", skill="echo", command="python scripts/say.py")),
+        "done",
+    ]
+    talk = talk_of(SkillRuntime(catalog, "auto", settings=settings), script)
+    talk.say()
+    assert "said by a server" in talk.results()["run"].text
+    assert "This skill comes from the server mcp:" in talk.shown()
