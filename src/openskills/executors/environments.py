@@ -58,7 +58,29 @@ _PROBE = """
 import json, os, platform, sys
 libc = platform.libc_ver()
 print(json.dumps({"version": ".".join(map(str, sys.version_info[:3])), "machine": platform.machine(),
-                  "libc": libc[1] if libc[0] == "glibc" else "", "path": sys.executable}))
+                  "libc": libc[1] if libc[0] == "glibc" else "", "path": sys.executable,
+                  "real": os.path.realpath(sys.executable)}))
+"""
+_FINISH = r"""
+import os, sys
+site, target, version = sys.argv[1:]
+home = os.path.join(target, "bin")
+os.makedirs(home)
+os.makedirs(os.path.join(target, "lib", "python" + ".".join(version.split(".")[:2])))
+for name in os.listdir(os.path.join(site, "bin")) if os.path.isdir(os.path.join(site, "bin")) else ():
+    path = os.path.join(home, name)
+    os.rename(os.path.join(site, "bin", name), path)
+    with open(path, "rb") as file:
+        first, rest = file.readline(), file.read()
+    if first.startswith(b"#!") and b"python" in first:
+        with open(path, "wb") as file:
+            file.write(b"#!/usr/bin/env python3\n" + rest)
+os.rename(site, os.path.join(target, "lib", "python" + ".".join(version.split(".")[:2]), "site-packages"))
+real = os.environ["OPENSKILL_REAL_PYTHON"]
+os.symlink(real, os.path.join(home, "python3"))
+os.symlink("python3", os.path.join(home, "python"))
+with open(os.path.join(target, "pyvenv.cfg"), "w") as file:
+    file.write("home = %s\ninclude-system-site-packages = true\nversion = %s\n" % (os.path.dirname(real), version))
 """
 _PROGRESS = re.compile(r"^\s*(?:\+ |(?:Collecting|Downloading|Building|Using cached|Resolved|Prepared|Installed)\b)")
 _LAST_LINES = 12
@@ -90,7 +112,7 @@ class StoredEnvironment:
         path, variables = list[str](), list[tuple[str, str]]()
         if python.is_dir():
             path.append(str(python / "bin"))
-            variables.append(("PYTHONPATH", str(python)))
+            variables.append(("VIRTUAL_ENV", str(python)))
         if node.is_dir():
             path.append(str(node / ".bin"))
             variables.append(("NODE_PATH", str(node)))
@@ -306,8 +328,8 @@ class _Build:
         constraints = "\n".join(self._packages.constraints)
         if constraints:
             await workspace.write("work/constraints.txt", constraints.encode() + b"\n")
-        into = f"{workspace.root}/{_BUILD}/{_PYTHON_DIRECTORY}"
-        files = ("--target", into, "-r", "work/requirements.txt")
+        site = f"{workspace.root}/work/site"
+        files = ("--target", site, "-r", "work/requirements.txt")
         files += ("-c", "work/constraints.txt") if constraints else ()
         # uv has no variable for it.
         files += ("--no-index",) if self._index.no_index else ()
@@ -336,6 +358,10 @@ class _Build:
                 raise ExecutorUnavailable("installing packages for a container needs uv; pip install uv")
         network = await self._index.resolve_network(npm=False)
         self._check(await self._execute(workspace, argv, network, tuple(mounts)), argv)
+        # A virtual environment: it is found by the interpreter's path, also by programs that clear their variables.
+        finish = ("python3", "-c", _FINISH, site, f"{workspace.root}/{_BUILD}/{_PYTHON_DIRECTORY}", python["version"])
+        process = await workspace.start(Command(finish, env={"OPENSKILL_REAL_PYTHON": python["real"]}, limits=LIMITS))
+        self._check(await process.wait(), finish)
 
     async def _install_npm(self, workspace: Workspace) -> None:
         into = f"{workspace.root}/{_BUILD}/{_NODE_DIRECTORY}"
@@ -433,7 +459,7 @@ async def _probe_python(workspace: Workspace) -> dict[str, str]:
 async def _list_packages(workspace: Workspace) -> list[str]:
     """The installed packages with their versions."""
     found: list[str] = []
-    infos = await workspace.list([f"{_BUILD}/{_PYTHON_DIRECTORY}/*.dist-info/METADATA"])
+    infos = await workspace.list([f"{_BUILD}/{_PYTHON_DIRECTORY}/lib/python*/site-packages/*.dist-info/METADATA"])
     for info in infos.files:
         name, _, version = info.path.split("/")[-2].removesuffix(".dist-info").rpartition("-")
         found.append(f"{name.replace('_', '-').lower()}=={version}")
@@ -520,12 +546,16 @@ def _environment_from_venv(directory: Path, base: Sequence[Path]) -> PackageEnvi
 
 
 def join_environments(packages: PackageEnvironment, venv: PackageEnvironment | None) -> PackageEnvironment:
-    """Installed packages on top of a virtual environment."""
+    """Installed packages on top of a virtual environment, whose interpreter is used."""
     if venv is None:
         return packages
+    variables = dict(packages.variables)
+    own = variables.pop("VIRTUAL_ENV", None)
+    sites = [str(site) for site in Path(own).glob("lib/python3*/site-packages")] if own else []
+    variables |= {**({"PYTHONPATH": sites[0]} if sites else {}), **dict(venv.variables)}
     return PackageEnvironment(
         (*packages.mounts, *venv.mounts),
-        (*packages.path, *venv.path),
-        (*packages.variables, *venv.variables),
+        (*venv.path, *packages.path),
+        tuple(variables.items()),
         packages.node_modules,
     )

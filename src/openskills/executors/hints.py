@@ -75,6 +75,11 @@ def suggest_remedies(ended: CommandResult, command: Command) -> list[str]:
     if match := _READ_ONLY.search(text):
         where = f" ({match[1]})" if match[1] else ""
         found.append(f"read-only file system{where}: write to out/, work/ or the skill's own folder")
+    if "No space left on device" in text or "ENOSPC" in text:
+        found.append(
+            "no space: the home and temporary directories are small; use $WORK_DIR, for caches with "
+            "--env XDG_CACHE_HOME=/workspace/work/cache or XDG_DATA_HOME"
+        )
     found += _suggest_network(text, ended.notes, command.network)
     missing = dict.fromkeys(match[1] for pattern in _SECRETS for match in pattern.finditer(text))
     found += [

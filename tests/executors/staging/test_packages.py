@@ -155,6 +155,21 @@ async def test_the_user_is_asked_once_for_each_version_of_a_skill_and_set_of_pac
     assert ("fail", ["install", "tiny"]) in events
 
 
+async def test_packages_are_found_by_programs_that_clear_their_variables(tmp_path: Path, wheels: Path) -> None:
+    command = 'env -i PATH="$PATH" python3 -c "import tiny; print(tiny.VERSION)"; python -I -c "import tiny"'
+    async with workbench(tmp_path, offline(wheels), backend=SandboxBackend()) as bench:
+        assert await said(bench, TINY, command) == ("2.0\n", ())
+
+
+async def test_packages_are_added_to_an_existing_environment(tmp_path: Path, wheels: Path) -> None:
+    own = make_venv(tmp_path / "own")
+    (next((own / "lib").glob("python3*/site-packages")) / "other.py").write_text("NAME = 'other'\n")
+    options = PackageOptions(TINY.packages, own)
+    async with workbench(tmp_path, offline(wheels), backend=SandboxBackend()) as bench:
+        output, _ = await said(bench, options, "python3 -c 'import other, tiny; print(other.NAME, tiny.VERSION)'")
+    assert output == "other 2.0\n"
+
+
 async def test_packages_that_the_user_names_need_no_further_permission(tmp_path: Path, wheels: Path) -> None:
     async with workbench(tmp_path, offline(wheels)) as bench:
         assert await said(bench, TINY) == ("2.0\n", ())
@@ -189,7 +204,9 @@ async def test_a_script_for_another_python_is_refused_with_the_reason(tmp_path: 
 
 async def test_an_environment_is_read_only_for_the_commands_that_use_it(tmp_path: Path, wheels: Path) -> None:
     async with workbench(tmp_path, offline(wheels), backend=SandboxBackend()) as bench:
-        output, _ = await said(bench, TINY, "echo 1 >> $PYTHONPATH/tiny.py; rm -f $PYTHONPATH/tiny.py; " + SAY)
+        output, _ = await said(
+            bench, TINY, "cd $VIRTUAL_ENV/lib/python3*/site-packages; echo 1 >> tiny.py; rm -f tiny.py; " + SAY
+        )
     assert output.startswith("2.0\n")
     assert "cannot remove" in output
     assert "Permission denied" in output or output.count("Read-only file system") == 2
