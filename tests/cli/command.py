@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.cli.ran import PATIENCE, Ran
 from tests.cli.terminal import Terminal
-from tests.servers.warm_openskills import WarmOpenskills
+from tests.servers.warm_openskills import WarmOpenskills, is_particular
 
 
 @dataclass
@@ -27,16 +27,20 @@ class Command:
     def __call__(
         self, *arguments: str | Path, piped: bytes | None = None, cwd: Path | None = None, **environment: str
     ) -> Ran:
-        """Run it with pipes, and nothing to read unless something is `piped`."""
-        done = subprocess.run(
-            self.line(arguments),
-            cwd=cwd or self.cwd,
-            env=self.variables(environment),
-            stdin=subprocess.DEVNULL if piped is None else None,
-            input=piped,
-            capture_output=True,
-            timeout=PATIENCE,
-        )
+        """Run it without a terminal, and nothing to read unless something is `piped`."""
+        variables, directory = self.variables(environment), cwd or self.cwd
+        if self.warm and piped is None and not is_particular(variables):
+            done = self.warm.run([*map(str, arguments)], cwd=directory, env=variables, timeout=PATIENCE)
+        else:
+            done = subprocess.run(
+                self.line(arguments),
+                cwd=directory,
+                env=variables,
+                stdin=subprocess.DEVNULL if piped is None else None,
+                input=piped,
+                capture_output=True,
+                timeout=PATIENCE,
+            )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def line(self, arguments: Sequence[str | Path]) -> list[str]:

@@ -40,8 +40,10 @@ def main(address: str, *arguments: str) -> "NoReturn":
         os.dup2(nothing, stream)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: connection.sendall(bytes([received])))
-    # The first is the number of the process.
-    answer = connection.recv(8, _socket.MSG_WAITALL)
+    answer = b""
+    # The number of the process, then its status. A signal may come between them.
+    while len(answer) < 8:
+        answer += connection.recv(8 - len(answer))
     _end(int.from_bytes(answer[4:], "big", signed=True))
 
 

@@ -22,6 +22,11 @@ CLIENT = Path(__file__).with_name("warm_client.py")
 PATIENCE = 60.0
 
 
+def is_particular(env: Mapping[str, str]) -> bool:
+    """Whether there are variables that an interpreter reads when it starts."""
+    return env.get("LANG", "C.UTF-8") != "C.UTF-8" or any(name.startswith(("PYTHON", "LC_")) for name in env)
+
+
 class WarmProcess:
     """An `openskills` that runs: what `subprocess.Popen` is for a process that is a child of this one."""
 
@@ -86,10 +91,8 @@ class WarmOpenskills:
         stdin: int | None = None,
         strict: bool = False,
     ) -> WarmProcess:
-        """Start it with these files as its input and output, and the variables of a process in UTF-8."""
-        particular = [name for name in env if name.startswith(("PYTHON", "LC_"))]
-        assert env.get("LANG", "C.UTF-8") == "C.UTF-8", "a process that runs already cannot have another encoding"
-        assert not particular, f"{particular} would have no effect on a process that was started already"
+        """Start it with these files as its input and output."""
+        assert not is_particular(env), "the variables would have no effect on a process that was started already"
         place = {"directory": str(cwd), "environment": dict(env), "terminal": False, "strict": strict}
         call = marshal.dumps({"arguments": list(arguments), **place})
         connection = socket.socket(socket.AF_UNIX)
@@ -99,6 +102,36 @@ class WarmOpenskills:
             socket.send_fds(connection, [len(call).to_bytes(4, "big")], streams)
             connection.sendall(call)
             return WarmProcess(connection)
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        timeout: float | None,
+        stdin: bytes | None = None,
+        strict: bool = False,
+    ) -> "subprocess.CompletedProcess[bytes]":
+        """Run it to its end, with this to read, and give what it wrote. Raises `TimeoutError`."""
+        with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
+            given.write(stdin or b"")
+            given.seek(0)
+            process = self.start(
+                arguments,
+                cwd=cwd,
+                env=env,
+                strict=strict,
+                stdin=None if stdin is None else given.fileno(),
+                stdout=output.fileno(),
+                stderr=errors.fileno(),
+            )
+            try:
+                code = process.wait(timeout)
+            finally:
+                process.kill()
+            written = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0) for file in (output, errors)]
+            return subprocess.CompletedProcess(list(arguments), code, *written)
 
 
 class _WarmProgram:
@@ -150,7 +183,7 @@ def run_script(
     cwd: Path,
     env: Mapping[str, str],
     timeout: float | None,
-    stdin: bytes = b"",
+    stdin: bytes | None = None,
     strict: bool = True,
     kind: str = "script",
 ) -> "subprocess.CompletedProcess[bytes]":
@@ -159,28 +192,8 @@ def run_script(
     Its kind is `script` if it stands for itself, and `program` if it uses the package. Without `strict` warnings are
     no errors.
     """
-    with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
-        given.write(stdin)
-        given.seek(0)
-        process = (
-            _kinds[kind]
-            .get()
-            .start(
-                [str(script), *arguments],
-                cwd=cwd,
-                env=env,
-                strict=strict,
-                stdin=given.fileno(),
-                stdout=output.fileno(),
-                stderr=errors.fileno(),
-            )
-        )
-        try:
-            code = process.wait(timeout)
-        finally:
-            process.kill()
-        written = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0) for file in (output, errors)]
-        return subprocess.CompletedProcess([str(script), *arguments], code, *written)
+    program = _kinds[kind].get()
+    return program.run([str(script), *arguments], cwd=cwd, env=env, timeout=timeout, stdin=stdin, strict=strict)
 
 
 def openskills_line(*arguments: str) -> list[str]:

@@ -37,7 +37,7 @@ def run_script(
     With `new` in a new interpreter, otherwise in one that has imported what scripts import.
     """
     environment = {"PATH": os.defpath, "LANG": "C.UTF-8", **(env or {})}
-    if not new and python == sys.executable and not any(name.startswith(("PYTHON", "LC_")) for name in environment):
+    if not new and python == sys.executable and not warm_openskills.is_particular(environment):
         words = [str(argument) for argument in arguments]
         done = warm_openskills.run_script(SKILLS / script, *words, cwd=cwd, env=environment, timeout=seconds)
         said = [_decode(stream) for stream in (done.stdout, done.stderr)]

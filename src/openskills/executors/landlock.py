@@ -6,7 +6,6 @@ skill's folder. It has no sockets, no `/tmp` and no `/dev/shm`. Landlock does no
 the host is root, a command can change those of the user's own files. As root, the host gives each workspace a user.
 """
 
-import base64
 import json
 import os
 import platform
@@ -115,7 +114,7 @@ class LandlockLauncher:
         self._tree = Path(os.path.realpath(place.tree))
         self._uid = place.uid if os.geteuid() == 0 else None
         self._pool = pool
-        self._rules = base64.b64encode(rules).decode("ascii")
+        self._rules = rules.hex()
         self._read_only = read_only
         self._readable = [*system.binds, *DIRECTORIES, *FILES, *_READABLE, str(self._tree)]
         self.root = str(self._tree)

@@ -3,21 +3,24 @@
     python -I -S landlock.py CONFIG COMMAND ARGUMENTS…
 
 CONFIG is a JSON object: `uid` (to switch to, or null), `limits` ([resource, soft, hard]), `read` and `write` (paths,
-with everything below), `devices` (files to read and write), `filter` (the system call filter, in base 64), `cwd`,
+with everything below), `devices` (files to read and write), `filter` (the system call filter, hexadecimal), `cwd`,
 `handshake` (two descriptors: on the first it reports that everything is set up, on the second it waits for permission),
 and `variables` (a descriptor of a JSON object with the command's environment, which may be secret).
 
-It imports nothing of ours. If anything fails, it reports that and exits with 125 without running the command.
+It imports nothing of ours, and no `base64` and `typing`, because it starts with every command. If anything fails, it
+reports that and exits with 125 without running the command.
 """
 
-import base64
 import ctypes
 import json
 import os
 import resource
 import struct
 import sys
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _ASK_VERSION = 1
@@ -106,7 +109,7 @@ def enter(config: "dict[str, Any]") -> None:
         resource.setrlimit(kind, (soft, hard) if unlimited else (min(soft, current), min(hard, current)))
     _check_result(_libc.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no new privileges")
     _restrict(config["read"], config["write"], config["devices"])
-    steps = base64.b64decode(config["filter"])
+    steps = bytes.fromhex(config["filter"])
     program = _SeccompFilter(len(steps) // 8, steps)
     _check_result(_libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0), "system call filter")
 
