@@ -102,14 +102,18 @@ class ScriptFinder:
         self._help_reader = help_reader
         self._known: dict[str, tuple[Skill, tuple[object, ...], ScriptScan]] = {}
 
-    def find(self, skills: Iterable[Skill]) -> ScriptScan:
-        """The scripts of these skills, and what is not served."""
-        found = {skill.directory: self._find_in_skill(skill) for skill in skills}
-        self._known = found
-        return ScriptScan(
-            tuple(script for _, _, scan in found.values() for script in scan.scripts),
-            tuple(skipped for _, _, scan in found.values() for skipped in scan.skipped),
-        )
+    def find(self, skills: Iterable[tuple[Skill, Problem | None]]) -> ScriptScan:
+        """The scripts of these skills, and what is not served. Problems of skills are problems of their scripts."""
+        scripts: list[HostedScript] = []
+        skipped: list[SkippedFile] = []
+        known: dict[str, tuple[Skill, tuple[object, ...], ScriptScan]] = {}
+        for skill, problem in skills:
+            found = known[skill.directory] = self._find_in_skill(skill)
+            more = () if problem is None else (problem,)
+            scripts += [replace(script, problems=(*script.problems, *more)) for script in found[2].scripts]
+            skipped += found[2].skipped
+        self._known = known
+        return ScriptScan(tuple(scripts), tuple(skipped))
 
     def _find_in_skill(self, skill: Skill) -> tuple[Skill, tuple[object, ...], ScriptScan]:
         try:
