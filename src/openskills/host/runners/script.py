@@ -41,7 +41,7 @@ from openskills.executors.protocol import Executor, Process
 from openskills.executors.requests import RunRequest, RunResult
 from openskills.executors.spec import INPUTS, SKILLS, EndReason, Isolation, Limits, OutputStream
 from openskills.executors.staging.outputs import OutputFile, OutputSpec
-from openskills.filesystem import replace_file
+from openskills.filesystem import remove_unused, replace_file
 from openskills.host.model import (
     Call,
     ManifestFault,
@@ -538,6 +538,7 @@ def _describe_file(file: OutputFile) -> dict[str, Any]:
 HELP_SECONDS = 5.0
 _HELP_AT_ONCE = 4
 _FAILURE_SECONDS = 600.0
+_KEPT_SECONDS = 30 * 24 * 3600.0
 _HELP_BYTES = 64 * 1024
 _HELP_ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -609,6 +610,7 @@ class HelpReader:
 
     def _store(self, digest: str, path: str, found: HelpText) -> None:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        remove_unused(self._directory, after=_KEPT_SECONDS)
         replace_file(self._find_file(digest, path), json.dumps(asdict(found)).encode())
 
 
