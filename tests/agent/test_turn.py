@@ -28,6 +28,7 @@ from openskills.agent.models.model import ModelRequest, ModelResponse, ToolCall,
 from openskills.agent.turn import CallIds, EventStream, ModelCallCounter, find_code_blocks, find_forked_skill
 from openskills.errors import DeadlineExceeded, InvalidArgument, LimitExceeded
 from openskills.executors.spec import Limits
+from openskills.project import SkillGrants
 from openskills.runtime.options import SessionOptions
 from openskills.session.events import new_event
 from openskills.sync import run
@@ -314,7 +315,10 @@ async def test_code_has_the_variables_and_the_limits_of_its_run(tmp_path: Path) 
     skills_for_agents(tmp_path)
     code = "```sh\necho hello $WHO; head -c 99999 /dev/zero | tr '\\0' x > big.txt\n```"
     asking, model = agent_in(tmp_path, [ModelResponse(code), ModelResponse("ok")], executor="local", code_blocks=True)
-    await heard(asking, options=SessionOptions(environment={"WHO": "ada"}, limits=Limits(file_bytes=1000)))
+    await heard(
+        asking,
+        options=SessionOptions(grants={"*": SkillGrants(environment={"WHO": "ada"})}, limits=Limits(file_bytes=1000)),
+    )
     await asking.runtime.close()
     told = str(model.requests[-1].messages[-1]["content"])
     assert "hello ada" in told

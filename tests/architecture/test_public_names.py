@@ -21,6 +21,7 @@ from openskills.lazy import lazy_exports
 from tests.architecture.project import PACKAGE, ROOT
 from tests.architecture.tree_rules import deep_imports, undocumented
 
+ADAPTERS = {"openskills.adapters.langchain", "openskills.adapters.mcp"}
 NAMES = [name for name in openskills.__all__ if name != "__version__"]
 
 
@@ -52,7 +53,7 @@ def test_a_name_is_in_the_reference_only_as_heading_or_code() -> None:
 
 def test_documentation_and_examples_import_from_packages_only() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
-    found = {page.name: deep_imports(page.read_text("utf-8"), {"openskills.adapters.langchain"}) for page in pages}
+    found = {page.name: deep_imports(page.read_text("utf-8"), ADAPTERS) for page in pages}
     assert not any(found.values()), {name: faults for name, faults in found.items() if faults}
 
 
@@ -119,7 +120,16 @@ def test_an_unknown_name_is_an_attribute_error_that_names_the_package() -> None:
 RESULTS = {
     *("Overview", "Problem", "Resource", "Skill", "SkillManifest", "SkillSession", "CatalogSnapshot"),
     *("FetchResult", "Hit", "ValidationResult", "Artifact", "ArtifactReader", "ArtifactRef", "SweepResult"),
-    *("ApprovalRequest", "CommandResult", "ApprovalQuestion", "OutputFile", "RunResult", "Outcome", "Run"),
+    *(
+        "ApprovalRequest",
+        "CommandResult",
+        "ApprovalQuestion",
+        "OutputFile",
+        "RunResult",
+        "PackageEnvironment",
+        "Outcome",
+        "Run",
+    ),
     *(
         "RunRecord",
         "Event",
@@ -142,7 +152,7 @@ RESULTS = {
 def public_classes() -> Iterator[type]:
     """Each public class that takes options. `skillkit` is for scripts and only has the standard library."""
     found: dict[type, None] = {}
-    for package in ("openskills", *(f"openskills.{one}" for one in (*PACKAGES, "adapters.langchain"))):
+    for package in ("openskills", *(f"openskills.{one}" for one in PACKAGES), *sorted(ADAPTERS)):
         module = import_module(package)
         for name in () if package.endswith("skillkit") else module.__all__:
             value: object = getattr(module, name)

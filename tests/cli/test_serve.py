@@ -10,6 +10,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +22,10 @@ from openskills.host.auth import KeyRing, read_keys
 from openskills.host.history import History, RunRecord
 from openskills.host.server import open_socket
 from openskills.sync import run
+from tests.catalog.sources.web_server import Page, serving
 from tests.cli.command import Command
-from tests.host.host_process import host_process
+from tests.conftest import RequireProgram
+from tests.host.host_process import host_process, write_skills
 from tests.host.hosting import eventually
 from tests.host.results import record, refused, succeeded
 
@@ -331,3 +334,76 @@ def test_a_disabled_history_is_reported(openskills: Command, tmp_path: Path) -> 
 def test_wrong_times_are_named(openskills: Command) -> None:
     ran = openskills("runs", "list", "--since", "yesterday")
     assert (ran.code, "--since: invalid duration 'yesterday'" in ran.err) == (2, True)
+
+
+PROBE = """\
+import json, os, sys, urllib.request
+url = json.load(sys.stdin)["input"].get("url")
+try:
+    page = url and urllib.request.urlopen(url, timeout=20).read().decode()
+except OSError as error:
+    page = type(error).__name__
+names = ("COLOUR", "SHAPE", "OPENSKILL_TIMEOUT_MS")
+data = {**{name: os.environ.get(name) for name in names}, "token": len(os.environ.get("TOKEN", "")), "page": page}
+print(json.dumps({"success": True, "data": data}))
+"""
+
+
+@pytest.mark.parametrize("runner", ["python", "exec"])
+def test_scripts_get_what_options_and_the_project_file_grant(
+    tmp_path: Path, require_program: RequireProgram, runner: str
+) -> None:
+    require_program("bwrap")
+    tmp_path.chmod(0o755)
+    skills = tmp_path / "skills_cli"
+    skills.mkdir()
+    for name in ("probe", "other"):
+        (skills / f"{name}.py").write_text(f"#!{sys.executable}\n{PROBE}")
+        (skills / f"{name}.py").chmod(0o755)
+        kind = f"type: cli\nruntime: {runner}\nentry: ./skills_cli/{name}.py\n"
+        (skills / f"{name}.yaml").write_text(
+            f"id: {name}\n{kind}timeout_ms: 60000\nenv: {{COLOUR: green, SHAPE: round}}\n"
+        )
+    with serving() as web:
+        web.pages["/"] = Page(b"reached")
+        (tmp_path / "openskills.toml").write_text(
+            f'[skills.probe]\nnetwork = ["{web.url.removeprefix("http://")}"]\nsecrets = ["TOKEN"]\ntimeout = 40\n'
+            '[skills."*"]\nenvironment = { COLOUR = "red" }\n'
+        )
+        with host_process(
+            tmp_path, "--trust", "--env", "SHAPE=square", "--executor", "sandbox", TOKEN="hunter2"
+        ) as host:
+            found = {name: host.invoke(name, {"url": web.url}).json() for name in ("probe", "other")}
+    assert found["probe"]["data"] == {
+        "COLOUR": "red",
+        "SHAPE": "square",
+        "OPENSKILL_TIMEOUT_MS": "40000",
+        "token": 7,
+        "page": "reached",
+    }
+    assert found["other"]["data"] == {
+        **found["probe"]["data"],
+        "OPENSKILL_TIMEOUT_MS": "60000",
+        "token": 0,
+        "page": "URLError",
+    }
+    assert "hunter2" not in host.output.read_text() + host.errors.read_text()
+
+
+def test_the_timeout_of_the_command_line_limits_every_manifest(tmp_path: Path) -> None:
+    write_skills(tmp_path)
+    folder = tmp_path / "folders" / "own"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: own\ndescription: Waits. Use when asked.\n---\n")
+    (folder / "manifest.yaml").write_text("type: cli\nruntime: python\nentry: scripts/own.py\ntimeout_ms: 600000\n")
+    (folder / "scripts" / "own.py").write_text(PROBE)
+    (tmp_path / "skills_cli" / "short.yaml").write_text(
+        "id: short\ntype: cli\nruntime: python\nentry: ./skills_cli/short.py\ntimeout_ms: 1000\n"
+    )
+    (tmp_path / "skills_cli" / "short.py").write_text(PROBE)
+    (tmp_path / "openskills.toml").write_text('[skills.own]\ntimeout = "1h"\n')
+    with host_process(tmp_path, "folders", "--timeout", "20", "--trust") as host:
+        found = {name: host.invoke(name, {}).json()["data"]["OPENSKILL_TIMEOUT_MS"] for name in ("own", "short")}
+        said = host.errors.read_text()
+    assert found == {"own": "20000", "short": "1000"}
+    assert "600,000 is above the limit of the host and lowered to 20,000" in said

@@ -12,7 +12,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openskills.cli.output import CliProgress, Column, escape_line, pluralize, say, say_json, say_text, show_table, warn
-from openskills.cli.parameters import Json, Many, Text, argument, get_settings, option
+from openskills.cli.parameters import (
+    CommandTimeout,
+    Env,
+    Install,
+    Json,
+    Many,
+    Network,
+    Project,
+    Secret,
+    Text,
+    Trust,
+    Venv,
+    With,
+    argument,
+    get_settings,
+    option,
+    parse_grants,
+    parse_install,
+)
+from openskills.cli.trust import collect_grants
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.settings import parse_seconds
 
@@ -47,11 +66,23 @@ def serve(
         ),
     ] = "never",
     executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container or local.")] = None,
+    network: Network = None,
+    secret: Secret = None,
+    env: Env = None,
+    timeout: CommandTimeout = None,
+    packages: With = None,
+    venv: Venv = None,
+    install: Install = None,
+    project: Project = None,
+    trust: Trust = False,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Allow all requests without a key.")] = False,
     concurrency: Annotated[
         int | None, option("--concurrency", "N", "Maximum number of concurrent invocations.", min=1)
     ] = None,
     queue: Annotated[int | None, option("--queue", "N", "Maximum number of waiting invocations.", min=0)] = None,
+    mcp_tools: Annotated[
+        str, option("--mcp-tools", "WHICH", "Tools of /mcp: session, hosted, both, or off for no /mcp.")
+    ] = "both",
     json_log: Annotated[Text, option("--json-log", "FILE", "Log invocations as lines of JSON; - is stdout.")] = None,
     grace: Annotated[float, option("--grace", "S", "Seconds to finish running invocations at shutdown.", min=0)] = 30.0,
 ) -> None:
@@ -64,6 +95,10 @@ def serve(
     that did not pass a proxy need none. Other addresses need keys or --no-auth. Invocations are logged to stdout:
     readable on a terminal, otherwise as JSON.
 
+    --network, --secret and --env apply to all scripts and programs that are served, --timeout to all skills. They
+    override the project file, which overrides manifests; a manifest may only shorten the timeout. --with, --venv and
+    --install always are for scripts without a manifest; nobody is asked.
+
     Examples:
       openskills serve
       openskills serve --port 9000 --workers 4 --json-log access.jsonl
@@ -71,11 +106,14 @@ def serve(
       openskills serve --skills skills/ --derive-schemas help
       uvicorn openskills.host.app:app       the same with any ASGI server
 
+    MCP clients use /mcp: skills are tools there, and those of PATH can be loaded and run.
+
     GET /skills lists the skills, GET /docs describes the endpoints, GET /openapi.json is for generated clients.
     """
     if derive_schemas not in ("help", "never"):
         raise InvalidArgument("--derive-schemas", f"{derive_schemas!r} is not one of help, never")
     settings = get_settings(context)
+    own = parse_grants(network, secret, env, timeout, settings, packages=packages, venv=venv)
     settings = replace(
         settings,
         executor=executor or settings.executor,
@@ -84,6 +122,7 @@ def serve(
     )
     try:
         from openskills.host import server
+        from openskills.host.mcp import MCP_TOOLS
         from openskills.host.parts import HostOptions, list_kinds
         from openskills.host.registry.registry import Registry
     except ImportError as error:
@@ -91,20 +130,29 @@ def serve(
     options = HostOptions(
         manifests=tuple(map(Path, manifests or ())),
         skills=tuple(map(Path, [*(paths or ()), *(skills or ())])),
+        grants=collect_grants(own, project, settings, trusted=trust),
         read_help=derive_schemas == "help",
+        install="never" if parse_install(install) == "ask" else parse_install(install),
         json_log="-" if json_log is None else json_log,
         text_log=json_log is None and sys.stdout.isatty(),
         workers=workers,
         grace=grace,
+        mcp_tools=mcp_tools,
     )
+    if mcp_tools not in MCP_TOOLS:
+        raise InvalidArgument("--mcp-tools", f"{mcp_tools[:50]!r} is not one of {', '.join(MCP_TOOLS)}")
+    if mcp_tools == "session" and workers > 1:
+        raise InvalidArgument("--mcp-tools", "sessions need --workers 1, because each worker would have its own")
     settings = server.resolve_auth(settings, host, no_auth=no_auth)
     with CliProgress("reading the skills"):
         registry = Registry.load(
             settings,
             manifests=options.manifests,
             skills=options.skills,
+            grants=options.grants,
             kinds=list_kinds(),
             read_help=options.read_help,
+            install=options.install,
         )
     with server.open_socket(host, port) as listener:
         has_keys = settings.host_auth == "auto" and len(server.KeyRing.open(settings.host_keys)) > 0

@@ -1,5 +1,6 @@
 """`SkillSession`: one agent in one conversation. Builds the model's requests and runs its tool calls."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,7 +14,7 @@ from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.errors import InvalidArgument, SkillError
 from openskills.executors.commands import CommandRunner
 from openskills.executors.files.tree import choose_upload_name
-from openskills.prompt.blocks import LoadedSkill, Placement
+from openskills.prompt.blocks import LoadedSkill, Placement, SkillBlock, render_addition
 from openskills.prompt.guidance import build_guidance
 from openskills.prompt.history import TranscriptPosition
 from openskills.prompt.overview import Overview, overview
@@ -26,6 +27,7 @@ from openskills.session.state import (
     AgentView,
     Change,
     Consumed,
+    DocsChosen,
     EvictionPolicy,
     Loaded,
     LoadMode,
@@ -39,7 +41,8 @@ from openskills.session.state import (
 from openskills.telemetry.context import bind
 from openskills.telemetry.metrics import count
 from openskills.telemetry.spans import execute_tool
-from openskills.tools.names import EXEC, INTERACTIVE, RUN, ToolProfile
+from openskills.tools.loaded_texts import LoadedTexts
+from openskills.tools.names import EXEC, INTERACTIVE, RUN, ToolProfile, build_continuation_hint
 from openskills.tools.registry import TOOLS, build_unknown_tool_error, select_tools
 from openskills.tools.tool import (
     ENUM_LIMIT,
@@ -523,3 +526,40 @@ def _to_mapping(message: Any) -> Mapping[str, Any]:
         found = type(message).__name__
         raise InvalidArgument("messages", f"expected mappings with role and content, got {found}")
     return cast("Mapping[str, Any]", message.model_dump(exclude_none=True))
+
+
+class ResultTexts:
+    """Adds loaded texts to the results of calls, for clients that do not use `SkillSession.context`."""
+
+    def __init__(self, session: SkillSession) -> None:
+        names = [str(tool["name"]) for tool in session.tools("mcp")]
+        self._session = session
+        self._read_on = build_continuation_hint(names)
+
+    async def render(self, result: ToolResult) -> str:
+        """The text of a result, followed by what was loaded or selected."""
+        return render_addition((result.text, *filter(None, [await self.load(result)])))
+
+    async def load(self, result: ToolResult) -> str:
+        """What a call has loaded or selected, or an empty text."""
+        if result.error is not None or not result.changes:
+            return ""
+        return await asyncio.to_thread(self._render_blocks, result)
+
+    def _render_blocks(self, result: ToolResult) -> str:
+        # A new one each time: what the model still sees is unknown, so texts are shown again on request.
+        texts = LoadedTexts(self._read_on, self._session.options.budget, self._session.options.count)
+        found = (self._build_block(texts, change) for change in result.changes)
+        return render_addition(tuple(block for block in found if block is not None))
+
+    def _build_block(self, texts: LoadedTexts, change: Change) -> SkillBlock | None:
+        if not isinstance(change, Loaded | DocsChosen):
+            return None
+        try:
+            skill = self._session.skill(change.skill)
+            body = texts.load(skill) if isinstance(change, Loaded) else None
+            docs = texts.select(skill, change.docs or ())
+        except SkillError:
+            # Removed after the call has read it; the next call reports that.
+            return None
+        return SkillBlock(skill.name, body, docs) if body or docs else None

@@ -18,6 +18,7 @@ import jsonschema_rs
 from openskills.errors import InvalidArgument
 from openskills.host.model import HostLimits, Registration, SkillStartMethod
 from openskills.host.runners.kinds import MODULE_PATTERN, RUNNER_KINDS
+from openskills.project import SECRET_NAME_PATTERN
 from openskills.settings import DEFAULT_TIMEOUT_MS, parse_amount
 from openskills.skillkit.entry import InvalidJson, parse_json, reject_number
 from openskills.skillmd.frontmatter import LineIndex
@@ -452,10 +453,6 @@ FIELDS = (
     "digest",
 )
 FOLDER_KINDS = tuple(name for name in RUNNER_KINDS if name.startswith("cli:"))
-SECRET_NAME_PATTERN = re.compile(
-    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)|APIKEY|PASSWORD", re.IGNORECASE
-)
-"""Names of variables that probably hold secrets."""
 DIGEST_PREFIX = "sha256:"
 _MAX_BYTES = 1024**5
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 from openskills.errors import InvalidArgument, InvalidSkill, UnknownSkill
+from openskills.executors.requests import InstallMode, PackageOptions
+from openskills.executors.staging.packages import PackageSet
 from openskills.host.model import Registration
 from openskills.host.registry.folders import (
     FileStamp,
@@ -33,6 +35,7 @@ from openskills.host.registry.folders import (
 from openskills.host.registry.manifest import (
     ID_FORM,
     ID_PATTERN,
+    MAX_TIMEOUT_MS,
     ManifestDefaults,
     ManifestResult,
     parse_manifest,
@@ -41,6 +44,7 @@ from openskills.host.registry.scripts import HostedScript, ScriptFinder, Skipped
 from openskills.host.runners.kinds import RUNNER_KINDS
 from openskills.host.runners.script import HelpReader
 from openskills.paths import to_printable
+from openskills.project import NO_GRANTS, SkillGrants, combine_grants
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity, select_errors
 from openskills.version import __version__
@@ -180,11 +184,15 @@ class Registry:
         *,
         manifests: Sequence[Path] = (),
         skills: Sequence[Path] = (),
+        grants: Mapping[str, SkillGrants] | None = None,
         start: Path | None = None,
         kinds: Collection[str] | None = None,
         read_help: bool = False,
+        install: str = "never",
     ) -> None:
         self._settings = settings
+        self._install = InstallMode(install)
+        self._grants = {_normalize_id(name): entry for name, entry in (grants or {}).items()}
         # Scripts see no directory of the host.
         base = Registration("", "", "", __version__, timeout_ms=settings.timeout_ms, executor=settings.executor)
         self._scripts = ScriptFinder(base, settings.search_path, HelpReader(settings) if read_help else None)
@@ -215,23 +223,36 @@ class Registry:
         *,
         manifests: Sequence[Path] = (),
         skills: Sequence[Path] = (),
+        grants: Mapping[str, SkillGrants] | None = None,
         start: Path | None = None,
         kinds: Collection[str] | None = None,
         read_help: bool = False,
+        install: str = "never",
     ) -> "Registry":
         """Load the manifests and scripts of `settings.cli_dir`, the manifests in the directories `manifests`, and the
         SKILL.md folders below the directories `skills`.
 
-        `start` is the base of relative paths in manifests, by default the current directory. `kinds` are the known
-        kinds, by default the built-in ones and those of installed packages. With `read_help`, scripts without a
-        manifest are run with `--help` in a sandbox, to derive their schemas. Raises `InvalidArgument` for a missing
-        directory; errors in files are in their entries.
+        `grants` is what scripts and programs may use besides what manifests say, by skill (`*`: all); a granted timeout
+        is the limit of every kind of skill. `start` is the base of relative paths in manifests, by default the current
+        directory. `kinds` are the known kinds, by default the built-in ones and those of installed packages. With
+        `read_help`, scripts without a manifest are run with `--help` in a sandbox, to derive their schemas; with
+        `install` `always`, packages that their skills declare are installed. Raises
+        `InvalidArgument` for a missing directory; errors in files are in their entries.
         """
         for option, directories in (("--manifests", manifests), ("--skills", skills)):
             for directory in directories:
                 if not directory.is_dir():
                     raise InvalidArgument(option, f"{directory} is not a directory")
-        registry = cls(settings, manifests=manifests, skills=skills, start=start, kinds=kinds, read_help=read_help)
+        registry = cls(
+            settings,
+            manifests=manifests,
+            skills=skills,
+            grants=grants,
+            start=start,
+            kinds=kinds,
+            read_help=read_help,
+            install=install,
+        )
         registry.reload()
         return registry
 
@@ -330,7 +351,8 @@ class Registry:
 
     def _read_folders(self, folders: Sequence[HostedFolder]) -> Iterable[RegistryEntry]:
         for folder in folders:
-            defaults = replace(self._defaults, in_folder=True, **folder.manifest_defaults())
+            timeout = self._get_timeout(self._get_grants(folder.skill))
+            defaults = replace(self._defaults, in_folder=True, timeout_ms=timeout, **folder.manifest_defaults())
             if folder.manifest is not None:
                 parsed, origin = self._parse_file(folder.manifest, defaults), folder.manifest.path
             else:
@@ -340,7 +362,15 @@ class Registry:
 
     def _build_script_entry(self, script: HostedScript) -> RegistryEntry:
         problems = tuple(_locate_problem(problem, script.path) for problem in script.problems)
-        registration = replace(script.registration, origin=script.path)
+        # Grants are written for a skill; a script of it is `skill.script`.
+        grants = self._get_grants(script.id.partition(".")[0]).merge(self._grants.get(script.id, NO_GRANTS))
+        packages = PackageOptions(PackageSet(grants.packages, grants.npm), grants.venv, self._install)
+        registration = replace(
+            self._apply_grants(script.registration, grants),
+            origin=script.path,
+            timeout_ms=self._get_timeout(grants),
+            packages=packages,
+        )
         content = read_stamp(script.path)
         return RegistryEntry(
             script.id, registration, problems, "ready", script.path, content=content, rank=_FOLDER_RANK
@@ -410,14 +440,38 @@ class Registry:
         content = read_stamp(registration.entry) if registration.kind.startswith("cli:") else None
         return RegistryEntry(parsed.id, registration, told, "ready", origin, lines, rank, content, pin)
 
+    def _get_grants(self, skill_id: str) -> SkillGrants:
+        return combine_grants(self._grants, _normalize_id(skill_id))
+
+    def _get_timeout(self, grants: SkillGrants) -> int:
+        if grants.timeout is None:
+            return self._settings.timeout_ms
+        return min(max(1, round(grants.timeout * 1000)), MAX_TIMEOUT_MS)
+
+    def _apply_grants(self, registration: Registration, grants: SkillGrants) -> Registration:
+        """Add what the operator grants to a script or program; a variable overrides that of the manifest."""
+        known = RUNNER_KINDS.get(registration.kind)
+        if known is None or not registration.kind.startswith("cli:") or not grants:
+            return registration
+        return replace(
+            registration,
+            environment={**registration.environment, **grants.environment},
+            secrets=tuple(dict.fromkeys((*registration.secrets, *grants.secrets))),
+            network=grants.network,
+        )
+
     def _apply_limits(
         self, registration: Registration, lines: dict[str, int | None]
     ) -> tuple[Registration, list[Problem]]:
-        """Variables that the operator has set are limits of what manifests say; `lines` keeps the fields that count."""
+        """What the operator has set limits what manifests say; `lines` keeps the fields that count."""
         settings, problems = self._settings, list[Problem]()
+        grants = self._get_grants(registration.id)
+        registration = self._apply_grants(registration, grants)
 
         def report(field: str, *, wider: bool, limit: object) -> None:
             line, name = lines.get(field), f"OPENSKILL_{field.upper()}"
+            if field == "timeout_ms" and grants.timeout is not None:
+                name = "the granted timeout"
             if wider:
                 del lines[field]
                 message = f"{field}: the manifest may only narrow {name}, which is used instead: {limit}"
@@ -427,10 +481,13 @@ class Registry:
                 problems.append(Problem(f"{field.replace('_', '-')}-narrowed", message, Severity.NOTE, line))
 
         timeout, root = registration.timeout_ms, registration.allowed_root
-        limit = settings.timeout_ms
-        if "timeout_ms" in lines and settings.environment.get("OPENSKILL_TIMEOUT_MS") and timeout != limit:
+        limit = self._get_timeout(grants)
+        is_limited = grants.timeout is not None or bool(settings.environment.get("OPENSKILL_TIMEOUT_MS"))
+        if "timeout_ms" in lines and is_limited and timeout != limit:
             report("timeout_ms", wider=timeout > limit, limit=limit)
             registration = replace(registration, timeout_ms=min(timeout, limit))
+        elif "timeout_ms" not in lines and grants.timeout is not None:
+            registration = replace(registration, timeout_ms=limit)
         if "allowed_root" in lines and settings.environment.get("OPENSKILL_ALLOWED_ROOT") and root is not None:
             roots = [Path(os.path.realpath(one)) for one in self._roots]
             wider = not any(root.is_relative_to(one) for one in roots)

@@ -38,8 +38,16 @@ from openskills.executors.files.mime import is_text
 from openskills.executors.open import open_executor
 from openskills.executors.policy import CommandPolicy
 from openskills.executors.protocol import Executor, Process
-from openskills.executors.requests import RunRequest, RunResult
-from openskills.executors.spec import INPUTS, SKILLS, EndReason, Isolation, Limits, OutputStream
+from openskills.executors.requests import PackageOptions, RunRequest, RunResult
+from openskills.executors.spec import (
+    INPUTS,
+    SKILLS,
+    EndReason,
+    Isolation,
+    Limits,
+    OutputStream,
+    PackageEnvironment,
+)
 from openskills.executors.staging.outputs import OutputFile, OutputSpec
 from openskills.filesystem import remove_unused, replace_file
 from openskills.host.model import (
@@ -309,7 +317,12 @@ class ScriptRunner:
 
     async def prepare(self, registration: Registration) -> None:
         _find_program(registration, self._settings.search_path)
-        await self._get_executor(registration).check()
+        executor = self._get_executor(registration)
+        await executor.check()
+        if registration.packages != PackageOptions():
+            # Before the first call, which has a deadline.
+            async with ScriptWorkspace(executor, self._settings, find_script_folder(registration)) as workspace:
+                await workspace.provide_packages(registration)
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
         argv = build_argv(_read_known_arguments(registration), call.input)
@@ -349,7 +362,9 @@ class ScriptRunner:
     ) -> Outcome:
         folder = find_script_folder(registration)
         executor = self._get_executor(registration)
-        async with ScriptWorkspace(executor, self._settings, folder, secrets=call.secrets) as workspace:
+        secrets, network = call.secrets, registration.network
+        async with ScriptWorkspace(executor, self._settings, folder, secrets=secrets, network=network) as workspace:
+            packages = await workspace.provide_packages(registration)
             for name, data in files.items():
                 await workspace.add_file(name, data)
             request = RunRequest(
@@ -366,6 +381,8 @@ class ScriptRunner:
                 ),
                 limits=_build_limits(registration, call.deadline),
                 readable=call.listener is not None,
+                network=registration.network,
+                packages=packages,
             )
             result = await workspace.run(request, call)
         return _build_outcome(registration, call, result, workspace.skill)
@@ -413,14 +430,22 @@ class ScriptWorkspace:
     """
 
     def __init__(
-        self, executor: Executor, settings: Settings, folder: Path, *, secrets: Mapping[str, str] | None = None
+        self,
+        executor: Executor,
+        settings: Settings,
+        folder: Path,
+        *,
+        secrets: Mapping[str, str] | None = None,
+        network: Sequence[str] = (),
     ) -> None:
         self.skill = re.sub(r"[^a-z0-9-]+", "-", folder.name.lower()).strip("-")[:64] or "skill"
         self._executor = executor
         self._settings = settings
         self._folder = folder
         self._rules = CommandRules(
-            policy=CommandPolicy.of(settings.allowed_commands, settings.denied_commands), values=secrets or {}
+            policy=CommandPolicy.of(settings.allowed_commands, settings.denied_commands),
+            values=secrets or {},
+            network=network,
         )
         self._runner: CommandRunner | None = None
 
@@ -440,6 +465,12 @@ class ScriptWorkspace:
     async def add_file(self, name: str, data: bytes) -> None:
         """Add an input file. Raises `InvalidArgument` or `ForbiddenPath` for an invalid name."""
         await self._get_runner().workspace.write(f"{INPUTS}/{name}", data)
+
+    async def provide_packages(self, registration: Registration) -> PackageEnvironment:
+        """Find or install the packages of a script."""
+        script = Path(registration.entry).relative_to(self._folder).as_posix()
+        provided = await self._get_runner().provide_packages(self.skill, ("python3", script), registration.packages)
+        return provided.environment
 
     @property
     def isolation(self) -> Isolation:

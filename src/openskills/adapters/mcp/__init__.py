@@ -1,0 +1,39 @@
+"""OpenSkill and the Model Context Protocol: skills, their tools and hosted skills for MCP clients.
+
+Importing this package loads nothing else. It needs the extra `mcp`.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openskills.adapters.mcp.server import McpServer, serve_stdio
+
+__all__ = [
+    "McpServer",
+    "serve_stdio",
+]
+
+_HOME = {
+    "McpServer": "server",
+    "serve_stdio": "server",
+}
+
+# Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Fetch a public name from its module and remember it; `MissingExtra` without the packages it needs."""
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        from openskills.errors import MissingExtra
+
+        try:
+            value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] in ("mcp", "mcp_types"):
+                raise MissingExtra("mcp", f"{__name__}.{name}") from error
+            raise
+        globals()[name] = value
+        return value
