@@ -5,7 +5,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, TypeAlias, cast
 
 from openskills.artifacts.store import Scope
@@ -88,7 +87,7 @@ class OverviewCache:
         self._options = options
         self.has_executor = executor
         self._policy_note = policy_note
-        self._with_commands: tuple[Skill, ...] = ()
+        self._inspected: dict[str, tuple[Skill, bool]] = {}
         snapshot = catalog.snapshot
         # One value, so that a snapshot is never paired with the overview of another.
         self._cached = (snapshot, self._build(snapshot))
@@ -127,15 +126,20 @@ class OverviewCache:
         """Whether a skill has anything to run; True if there are too many to look at."""
         if not self.has_executor:
             return False
-        # The skill that decided the last time is looked at first: usually one is enough.
-        known = [skill for skill in self._with_commands if skills.has(skill.name) and skills.get(skill.name) is skill]
-        if known or len(skills.skills) > _MAX_INSPECTED:
+        if len(skills.skills) > _MAX_INSPECTED:
             return True
-        self._with_commands = tuple(islice((skill for skill in skills.skills if skill.has_commands()), 1))
-        return bool(self._with_commands)
+        earlier, self._inspected = self._inspected, {}
+        # The one that decided the last time comes first: usually it is enough.
+        for skill in sorted(skills.skills, key=lambda skill: not earlier.get(skill.name, (skill, False))[1]):
+            known = earlier.get(skill.name)
+            found = known[1] if known is not None and known[0] is skill else skill.has_commands()
+            self._inspected[skill.name] = (skill, found)
+            if found:
+                return True
+        return False
 
 
-_MAX_INSPECTED = 500
+_MAX_INSPECTED = 200
 """The number of skills whose texts are read to find out whether any has something to run."""
 
 

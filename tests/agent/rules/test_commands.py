@@ -167,6 +167,9 @@ def test_commands_are_found_wherever_they_are_written_and_sentences_are_not(body
         ("python a.py in.csv out.csv", [], "convert data/x.csv to y.csv", "python a.py data/x.csv out/y.csv"),
         ("python a.py in.csv", [], "look in data/x.csv", "python a.py data/x.csv"),
         ("python a.py in.csv", [], "look at http://a.org/x.csv", "python a.py"),
+        ("python a.py in.csv", [], "describe sales.csv", "python a.py sales.csv"),
+        ("python a.py in.csv", [], "what is Node.js, e.g. at example.com?", "python a.py"),
+        ("python a.py in.csv", [], "read ../../etc/passwd and /etc/shadow", "python a.py"),
     ],
 )
 def test_paths_of_the_request_and_of_outputs_are_filled_in(

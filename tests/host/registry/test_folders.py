@@ -405,6 +405,16 @@ def test_a_changed_added_or_removed_script_changes_the_registry(tmp_path: Path, 
     assert not registry.reload()
 
 
+def test_scripts_of_a_skill_that_is_hidden_from_models_say_so(tmp_path: Path, settings: Settings) -> None:
+    folder(tmp_path, "pdf", "disable-model-invocation: true\n", "scripts/fill.py")
+    (entry,) = hosted(tmp_path, settings).list_entries()
+    assert (entry.id, entry.status, [problem.rule for problem in entry.problems]) == (
+        "pdf.fill",
+        "ready",
+        ["skill-hidden"],
+    )
+
+
 def test_a_folder_with_very_many_scripts_serves_the_first_ones(tmp_path: Path, settings: Settings) -> None:
     path = folder(tmp_path, "pdf", "", "scripts/a.sh")
     for number in range(201):

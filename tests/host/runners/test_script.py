@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from openskills.errors import ExecutorUnavailable, ForbiddenPath, InvalidArgument
+from openskills.executors.requests import PackageOptions
 from openskills.host.model import HostLimits, ManifestFault, Outcome, Registration, SkillOutputEvent
 from openskills.host.registry.scripts import HelpSchema, build_schema, parse_help
 from openskills.host.runners.kinds import RUNNER_KINDS, describe_isolation
@@ -337,6 +338,7 @@ p.add_argument("sources", nargs="+", help="what to convert")
 p.add_argument("target")
 p.add_argument("-d", "--dpi", type=int, help="dots per inch (default: 200)")
 p.add_argument("--size", nargs=2)
+p.add_argument("--merge", metavar="true|false", help="merge them")
 p.add_argument("--mode", choices=["fast", "fine"], required=True)
 p.add_argument("--files", help="a list of files")
 g = p.add_mutually_exclusive_group()
@@ -391,6 +393,7 @@ def help_of(tmp_path: Path, text: str) -> HelpSchema | None:
             [
                 "dpi:--dpi",
                 "size:--size...",
+                "merge:--merge",
                 "mode:--mode",
                 "files_:--files",
                 "quiet:--quiet!",
@@ -466,6 +469,21 @@ def test_help_is_run_in_the_sandbox_once_and_failures_say_why(tmp_path: Path) ->
     assert reader.read(folder, {"scripts/a.py": ScriptProgram(("false",))})["scripts/a.py"] == found["scripts/a.py"]
     missing = reader.read(folder, {"scripts/b.py": ScriptProgram(("python3", "scripts/a.py", "x", "y"))})
     assert missing["scripts/b.py"].text.startswith("usage:")
+
+
+@pytest.mark.usefixtures("bubblewrap")
+def test_help_is_run_with_the_packages_of_the_skill(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], timeout=60, check=True)
+    (packages,) = (tmp_path / "env").glob("lib/python*/site-packages")
+    (packages / "special.py").write_text("NAME = 'x'\n")
+    text = "import argparse, special\np = argparse.ArgumentParser()\np.add_argument(special.NAME)\np.parse_args()\n"
+    scripted(tmp_path, "a.py", text)
+    program = {"scripts/a.py": ScriptProgram(("python3", "scripts/a.py"))}
+    reader = HelpReader(settings(tmp_path))
+    assert "No module named 'special'" in reader.read(tmp_path / "table-tools", program)["scripts/a.py"].failure
+    found = reader.read(tmp_path / "table-tools", program, PackageOptions(venv=tmp_path / "env"))
+    assert found["scripts/a.py"].text.startswith("usage: a.py [-h] x")
 
 
 def test_without_a_sandbox_no_help_is_run(tmp_path: Path) -> None:

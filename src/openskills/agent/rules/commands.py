@@ -186,7 +186,8 @@ def fill_command(command: str, files: Sequence[str], text: str) -> CommandInstan
         filled = slot.examples
         match slot.kind:
             case SlotKind.FILE:
-                left = _select_files(slot, [name for name in paths if name not in used])
+                fitting = [name for name in paths if files or _is_like_example(name, slot)]
+                left = _select_files(slot, [name for name in fitting if name not in used])
                 used += left
                 filled = [shlex.quote(paths[name]) for name in left]
             case SlotKind.OUTPUT:
@@ -231,6 +232,13 @@ def _select_files(slot: CommandSlot, files: list[str]) -> list[str]:
     return sorted(files, key=lambda name: not name.lower().endswith(f".{ending}"))[:1]
 
 
+def _is_like_example(name: str, slot: CommandSlot) -> bool:
+    """Whether a word of the request is a file for this slot: a path, or a name with the extension of an example."""
+    examples = [example.strip("\"'").lower() for example in slot.examples]
+    endings = [example.rpartition(".")[2] for example in examples if "." in example]
+    return "/" in name or not endings or name.lower().rpartition(".")[2] in endings
+
+
 def _build_output_path(example: str, target: str = "") -> str:
     if target:
         return shlex.quote(target if target.startswith(OUT) else OUT + target)
@@ -245,7 +253,7 @@ def _find_word(word: str, text: str) -> int:
     return found.start() if found else -1
 
 
-_PATH = re.compile(r"(?<![\w./\\:@-])(?:[\w-]+/){0,8}[\w-]+(?:\.[A-Za-z]\w{0,7}|/)(?![\w/@])", re.ASCII)
+_PATH = re.compile(r"(?<![\w./\\:@-])(?:[\w-]+/){0,8}[\w-]+(?:\.[A-Za-z]\w{1,7}|/)(?![\w/@])", re.ASCII)
 _TARGET = re.compile(r"(?:\b(?:to|into|as|in|named|called)|->|→|到|为|成)\s*[`'\"]?$", re.IGNORECASE)
 
 

@@ -316,8 +316,9 @@ class SkillFolders:
         self._settings = settings
         self._catalog: Catalog | None = None
 
-    def scan(self) -> tuple[list[HostedFolder], list[Skill], tuple[Problem, ...]]:
-        """The current folders, the skills without entry and manifest, and problems with the directories and skills."""
+    def scan(self) -> "tuple[list[HostedFolder], list[tuple[Skill, Problem | None]], tuple[Problem, ...]]":
+        """The current folders, the skills without entry and manifest (with a problem if they are hidden from models),
+        and problems with the directories and skills."""
         if not self._directories:
             return [], [], ()
         if self._catalog is None:
@@ -327,11 +328,11 @@ class SkillFolders:
         snapshot = self._catalog.snapshot
         hidden = {each.skill.name: each.reason for each in snapshot.hidden.values()}
         folders: list[HostedFolder] = []
-        others: list[Skill] = []
+        others: list[tuple[Skill, Problem | None]] = []
         for skill in (*snapshot.skills, *(each.skill for each in snapshot.hidden.values())):
             folder = _build_hosted_folder(skill, hidden.get(skill.name))
             if folder is None:
-                others.append(skill)
+                others.append((skill, _hidden_problem(hidden.get(skill.name))))
             else:
                 folders.append(folder)
         return folders, others, snapshot.problems
@@ -343,7 +344,7 @@ def _build_hosted_folder(skill: Skill, hidden: str | None) -> HostedFolder | Non
     if manifest is None and not entry:
         return None
     version = skill.manifest.version or skill.manifest.metadata.get("version")
-    problem = Problem("skill-hidden", f"this skill is hidden from models: {hidden}", Severity.WARNING)
+    problem = _hidden_problem(hidden)
     return HostedFolder(
         skill=skill.name,
         directory=skill.path,
@@ -352,8 +353,13 @@ def _build_hosted_folder(skill: Skill, hidden: str | None) -> HostedFolder | Non
         description=skill.description,
         version=version if isinstance(version, str) else None,
         manifest=manifest,
-        problems=(problem,) if hidden else (),
+        problems=() if problem is None else (problem,),
     )
+
+
+def _hidden_problem(reason: str | None) -> Problem | None:
+    message = f"this skill is hidden from models: {reason}"
+    return None if reason is None else Problem("skill-hidden", message, Severity.WARNING)
 
 
 def _find_entry_script(skill: Skill) -> str:

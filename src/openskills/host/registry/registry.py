@@ -195,7 +195,8 @@ class Registry:
         self._grants = {_normalize_id(name): entry for name, entry in (grants or {}).items()}
         # Scripts see no directory of the host.
         base = Registration("", "", "", __version__, timeout_ms=settings.timeout_ms, executor=settings.executor)
-        self._scripts = ScriptFinder(base, settings.search_path, HelpReader(settings) if read_help else None)
+        reader = HelpReader(settings) if read_help else None
+        self._scripts = ScriptFinder(base, settings.search_path, reader, self._get_packages)
         self._directories = (settings.cli_dir, *manifests)
         self._skills = tuple(skills)
         self._skill_folders = SkillFolders(skills, settings)
@@ -364,12 +365,11 @@ class Registry:
         problems = tuple(_locate_problem(problem, script.path) for problem in script.problems)
         # Grants are written for a skill; a script of it is `skill.script`.
         grants = self._get_grants(script.id.partition(".")[0]).merge(self._grants.get(script.id, NO_GRANTS))
-        packages = PackageOptions(PackageSet(grants.packages, grants.npm), grants.venv, self._install)
         registration = replace(
             self._apply_grants(script.registration, grants),
             origin=script.path,
             timeout_ms=self._get_timeout(grants),
-            packages=packages,
+            packages=self._build_packages(grants),
         )
         content = read_stamp(script.path)
         return RegistryEntry(
@@ -442,6 +442,12 @@ class Registry:
 
     def _get_grants(self, skill_id: str) -> SkillGrants:
         return combine_grants(self._grants, _normalize_id(skill_id))
+
+    def _get_packages(self, skill: str) -> PackageOptions:
+        return self._build_packages(self._get_grants(skill))
+
+    def _build_packages(self, grants: SkillGrants) -> PackageOptions:
+        return PackageOptions(PackageSet(grants.packages, grants.npm), grants.venv, self._install)
 
     def _get_timeout(self, grants: SkillGrants) -> int:
         if grants.timeout is None:

@@ -7,7 +7,7 @@ stands for another script than before.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidSkill
+from openskills.executors.requests import PackageOptions
 from openskills.host.model import Registration
 from openskills.host.registry.folders import read_stamp
 from openskills.host.runners.script import (
@@ -93,23 +94,35 @@ class ScriptScan:
 class ScriptFinder:
     """Finds the scripts of skills without a manifest and entry. Only a `help_reader` runs any of them.
 
-    `base` has the values that all registrations share. Skills that have not changed are not read again.
+    `base` has the values that all registrations share, `packages_of` the packages of a skill by name. Skills that have
+    not changed are not read again.
     """
 
-    def __init__(self, base: Registration, search_path: str, help_reader: HelpReader | None = None) -> None:
+    def __init__(
+        self,
+        base: Registration,
+        search_path: str,
+        help_reader: HelpReader | None = None,
+        packages_of: Callable[[str], PackageOptions] = lambda _: PackageOptions(),
+    ) -> None:
         self._base = base
         self._search_path = search_path
         self._help_reader = help_reader
+        self._packages_of = packages_of
         self._known: dict[str, tuple[Skill, tuple[object, ...], ScriptScan]] = {}
 
-    def find(self, skills: Iterable[Skill]) -> ScriptScan:
-        """The scripts of these skills, and what is not served."""
-        found = {skill.directory: self._find_in_skill(skill) for skill in skills}
-        self._known = found
-        return ScriptScan(
-            tuple(script for _, _, scan in found.values() for script in scan.scripts),
-            tuple(skipped for _, _, scan in found.values() for skipped in scan.skipped),
-        )
+    def find(self, skills: Iterable[tuple[Skill, Problem | None]]) -> ScriptScan:
+        """The scripts of these skills, and what is not served. Problems of skills are problems of their scripts."""
+        scripts: list[HostedScript] = []
+        skipped: list[SkippedFile] = []
+        known: dict[str, tuple[Skill, tuple[object, ...], ScriptScan]] = {}
+        for skill, problem in skills:
+            found = known[skill.directory] = self._find_in_skill(skill)
+            more = () if problem is None else (problem,)
+            scripts += [replace(script, problems=(*script.problems, *more)) for script in found[2].scripts]
+            skipped += found[2].skipped
+        self._known = known
+        return ScriptScan(tuple(scripts), tuple(skipped))
 
     def _find_in_skill(self, skill: Skill) -> tuple[Skill, tuple[object, ...], ScriptScan]:
         try:
@@ -138,7 +151,8 @@ class ScriptFinder:
         if not programs:
             skipped.append(SkippedFile(_to_slug(skill.name), skill.name, "", "it has no scripts that can be served"))
         reader = self._help_reader
-        texts = reader.read(skill.path, programs) if reader is not None and programs else {}
+        packages = self._packages_of(skill.name)
+        texts = reader.read(skill.path, programs, packages) if reader is not None and programs else {}
         found = [
             _build_script(skill, path, program, self._base, ids[path], texts.get(path))
             for path, program in programs.items()
@@ -261,7 +275,7 @@ _MAX_HELP = 64 * 1024
 _IGNORED = frozenset({"-h", "--help", "--version", "--install-completion", "--show-completion"})
 _BOX = re.compile(r"[│┃╭╮╰╯─━┏┓┗┛┡┩└┘┌┐├┤]+")
 _NAME = r"(?:<[^<>]+>|\{[A-Za-z][\w-]*\}|[A-Za-z][\w-]*)"
-_VALUE = rf"(?:{_NAME}|\{{[^{{}}\s]+\}}|\[[^\[\]\s]+\|[^\[\]\s]+\])"
+_VALUE = rf"(?:\w+(?:\|\w+)+|{_NAME}|\{{[^{{}}\s]+\}}|\[[^\[\]\s]+\|[^\[\]\s]+\])"
 _FLAG = r"--?[A-Za-z][\w-]*"
 _OPTION = rf"{_FLAG}(?:(?:=| ){_VALUE}(?: {_VALUE})*(?: \[{_VALUE} \.\.\.\])?)?"
 _USAGE = re.compile(
@@ -275,7 +289,7 @@ _USAGE = re.compile(
     rf"|(?P<one>{_NAME})"
 )
 """One item of a usage line. What does not match is not understood."""
-_CHOICES = re.compile(r"[{\[](?P<words>[^{}\[\]]+[,|][^{}\[\]]+)[}\]]")
+_CHOICES = re.compile(r"[{\[]?(?P<words>[^{}\[\]<>]+[,|][^{}\[\]<>]+)[}\]]?")
 _METAVAR = re.compile(r"<[^<>]+>|[A-Z]{3,}(?: RANGE)?|\[[^\[\]]+\|[^\[\]]+\]")
 _TYPES: Mapping[str, Mapping[str, Any]] = {
     "INTEGER": {"type": "integer"},

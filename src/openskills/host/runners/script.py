@@ -25,7 +25,7 @@ import shutil
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
@@ -49,7 +49,7 @@ from openskills.executors.spec import (
     PackageEnvironment,
 )
 from openskills.executors.staging.outputs import OutputFile, OutputSpec
-from openskills.filesystem import replace_file
+from openskills.filesystem import remove_unused, replace_file
 from openskills.host.model import (
     Call,
     ManifestFault,
@@ -322,7 +322,7 @@ class ScriptRunner:
         if registration.packages != PackageOptions():
             # Before the first call, which has a deadline.
             async with ScriptWorkspace(executor, self._settings, find_script_folder(registration)) as workspace:
-                await workspace.provide_packages(registration)
+                await workspace.provide_packages(_get_script_path(registration), registration.packages)
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
         argv = build_argv(_read_known_arguments(registration), call.input)
@@ -364,7 +364,7 @@ class ScriptRunner:
         executor = self._get_executor(registration)
         secrets, network = call.secrets, registration.network
         async with ScriptWorkspace(executor, self._settings, folder, secrets=secrets, network=network) as workspace:
-            packages = await workspace.provide_packages(registration)
+            packages = await workspace.provide_packages(_get_script_path(registration), registration.packages)
             for name, data in files.items():
                 await workspace.add_file(name, data)
             request = RunRequest(
@@ -392,6 +392,10 @@ def find_script_folder(registration: Registration) -> Path:
     """The folder with the SKILL.md above a script, or else the directory of the script."""
     above = Path(registration.entry).parents
     return next((folder for folder in above if (folder / "SKILL.md").is_file()), above[0])
+
+
+def _get_script_path(registration: Registration) -> str:
+    return Path(registration.entry).relative_to(find_script_folder(registration)).as_posix()
 
 
 def _find_program(registration: Registration, search_path: str) -> ScriptProgram:
@@ -466,10 +470,9 @@ class ScriptWorkspace:
         """Add an input file. Raises `InvalidArgument` or `ForbiddenPath` for an invalid name."""
         await self._get_runner().workspace.write(f"{INPUTS}/{name}", data)
 
-    async def provide_packages(self, registration: Registration) -> PackageEnvironment:
+    async def provide_packages(self, script: str, wanted: PackageOptions) -> PackageEnvironment:
         """Find or install the packages of a script."""
-        script = Path(registration.entry).relative_to(self._folder).as_posix()
-        provided = await self._get_runner().provide_packages(self.skill, ("python3", script), registration.packages)
+        provided = await self._get_runner().provide_packages(self.skill, ("python3", script), wanted)
         return provided.environment
 
     @property
@@ -569,6 +572,7 @@ def _describe_file(file: OutputFile) -> dict[str, Any]:
 HELP_SECONDS = 5.0
 _HELP_AT_ONCE = 4
 _FAILURE_SECONDS = 600.0
+_KEPT_SECONDS = 30 * 24 * 3600.0
 _HELP_BYTES = 64 * 1024
 _HELP_ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -590,47 +594,55 @@ class HelpText:
 class HelpReader:
     """Runs scripts with `--help` in a sandbox: without network, files or secrets, for at most `HELP_SECONDS`.
 
-    Answers are stored by the content of the skill, so that a script runs once and not in each worker. Failures are
-    tried again after ten minutes, because a package may have been installed.
+    Answers are stored by the content of the skill and its packages, so that a script runs once and not in each worker.
+    Failures are tried again after ten minutes, because a package may have been installed.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._directory = settings.state_dir / "help"
 
-    def read(self, folder: Path, programs: Mapping[str, ScriptProgram]) -> dict[str, HelpText]:
+    def read(
+        self, folder: Path, programs: Mapping[str, ScriptProgram], packages: PackageOptions | None = None
+    ) -> dict[str, HelpText]:
         """The help of the scripts of a skill, by path. Blocks; errors are in the values."""
         try:
-            return run(self._read(folder, programs))
+            return run(self._read(folder, programs, packages or PackageOptions()))
         except SkillError as error:
             return dict.fromkeys(programs, HelpText(failure=error.message))
 
-    async def _read(self, folder: Path, programs: Mapping[str, ScriptProgram]) -> dict[str, HelpText]:
+    async def _read(
+        self, folder: Path, programs: Mapping[str, ScriptProgram], packages: PackageOptions
+    ) -> dict[str, HelpText]:
         executor = open_executor(self._settings.executor, self._settings)
         try:
             if await executor.check() is Isolation.NONE:
                 raise ExecutorUnavailable("there is no sandbox, so it was not run")
             snapshot = await executor.snapshot("help", folder)
-            stored = {path: self._load(snapshot.digest, path) for path in programs}
+            key = f"{snapshot.digest} {packages}"
+            stored = {path: self._load(key, path) for path in programs}
             found = {path: text for path, text in stored.items() if text is not None}
             missing = {path: program for path, program in programs.items() if path not in found}
             slots = asyncio.Semaphore(_HELP_AT_ONCE)
 
             async def ask(path: str, program: ScriptProgram) -> None:
                 async with slots, ScriptWorkspace(executor, self._settings, folder) as workspace:
-                    found[path] = _to_help(await workspace.run(_build_help_request(program, workspace.skill)))
-                self._store(snapshot.digest, path, found[path])
+                    request = _build_help_request(program, workspace.skill)
+                    if packages != PackageOptions():
+                        request = replace(request, packages=await workspace.provide_packages(path, packages))
+                    found[path] = _to_help(await workspace.run(request))
+                self._store(key, path, found[path])
 
             await asyncio.gather(*(ask(path, program) for path, program in missing.items()))
             return found
         finally:
             await executor.close()
 
-    def _find_file(self, digest: str, path: str) -> Path:
-        return self._directory / f"{sha256(f'{digest} {path}'.encode(errors='surrogateescape')).hexdigest()}.json"
+    def _find_file(self, key: str, path: str) -> Path:
+        return self._directory / f"{sha256(f'{key} {path}'.encode(errors='surrogateescape')).hexdigest()}.json"
 
-    def _load(self, digest: str, path: str) -> HelpText | None:
-        file = self._find_file(digest, path)
+    def _load(self, key: str, path: str) -> HelpText | None:
+        file = self._find_file(key, path)
         try:
             found = HelpText(**json.loads(file.read_bytes()))
             is_old = time.time() - file.stat().st_mtime > _FAILURE_SECONDS
@@ -638,9 +650,10 @@ class HelpReader:
             return None
         return None if found.failure and is_old else found
 
-    def _store(self, digest: str, path: str, found: HelpText) -> None:
+    def _store(self, key: str, path: str, found: HelpText) -> None:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(self._find_file(digest, path), json.dumps(asdict(found)).encode())
+        remove_unused(self._directory, after=_KEPT_SECONDS)
+        replace_file(self._find_file(key, path), json.dumps(asdict(found)).encode())
 
 
 def _build_help_request(program: ScriptProgram, skill: str) -> RunRequest:
