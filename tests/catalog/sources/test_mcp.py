@@ -532,9 +532,10 @@ def test_skills_of_equal_name_are_told_apart_by_their_paths(
     scenario.add("refunds", under="acme/billing/")
     scenario.add("refunds", under="acme/support/")
     scenario.add("other")
+    scenario.add("refunds", under="acme-billing/")
+    names = ["acme-billing-refunds", "acme-support-refunds", "other", "refunds-"]
     catalog = Catalog([opened(scenario.write())], settings)
-    names = ["acme-billing-refunds", "acme-support-refunds", "other"]
-    assert [skill.name for skill in catalog.skills] == names
+    assert [skill.name.rstrip("0123456789abcdef") for skill in catalog.skills] == names
     assert {problem.rule for problem in catalog.problems} == {"mcp-name"}
     for skill in catalog.skills:
         skill.download()
