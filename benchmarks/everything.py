@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 LOGS = HERE.parent / ".bench" / "logs"
 NAMES = (
-    *("running", "tools", "context", "host", "langchain", "discovery"),
+    *("running", "tools", "context", "host", "mcp", "langchain", "discovery"),
     *("token_report", "prompt_cache", "selection", "scale", "safety"),
 )
 LIMIT = 600.0

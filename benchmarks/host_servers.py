@@ -55,10 +55,10 @@ async def ours(scratch: Path) -> AsyncGenerator[tuple[dict[str, Address], int]]:
         [*tool, "keys", "new", "bench", "--json"], cwd=scratch, env=environment, capture_output=True, check=True
     )
     key = json.loads(made.stdout)["key"]
-    port = _free_port()
+    port = free_port()
     argv = [*tool, "serve", "--port", str(port), "--json-log", str(scratch / "access.jsonl")]
     headers = {**JSON, "Authorization": f"Bearer {key}"}
-    async with _served(argv, scratch, environment, f"http://127.0.0.1:{port}/readyz") as pid:
+    async with served(argv, scratch, environment, f"http://127.0.0.1:{port}/readyz") as pid:
         names = (*WAYS, FUNCTION_SKILL)
         yield {name: Address(f"http://127.0.0.1:{port}/skills/{name}:invoke", BODY, headers) for name in names}, pid
 
@@ -68,9 +68,9 @@ async def other(kind: str, scratch: Path) -> AsyncGenerator[Address]:
     """A host of `host_others.py`."""
     script = scratch / "echo.py"
     script.write_text(SCRIPT, "utf-8")
-    port = _free_port()
+    port = free_port()
     argv = [sys.executable, str(HERE / "host_others.py"), kind, str(port), str(script)]
-    async with _served(argv, scratch, _environment(scratch), f"http://127.0.0.1:{port}/openapi.json"):
+    async with served(argv, scratch, clean_environment(scratch), f"http://127.0.0.1:{port}/openapi.json"):
         yield Address(f"http://127.0.0.1:{port}/skills/echo:invoke", BODY, JSON)
 
 
@@ -78,12 +78,12 @@ async def other(kind: str, scratch: Path) -> AsyncGenerator[Address]:
 async def fastmcp(scratch: Path) -> AsyncGenerator[Address]:
     """FastMCP with a tool that does nothing."""
     FASTMCP.check()
-    port = _free_port()
+    port = free_port()
     argv = [str(FASTMCP.python), str(HERE / "host_fastmcp.py"), str(port)]
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     body = json.dumps({**call, "params": {"name": "echo", "arguments": {"text": "hello"}}})
     headers = {**JSON, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
-    async with _served(argv, scratch, _environment(scratch), f"http://127.0.0.1:{port}/mcp"):
+    async with served(argv, scratch, clean_environment(scratch), f"http://127.0.0.1:{port}/mcp"):
         yield Address(f"http://127.0.0.1:{port}/mcp", body, headers)
 
 
@@ -91,11 +91,15 @@ async def fastmcp(scratch: Path) -> AsyncGenerator[Address]:
 async def bentoml(scratch: Path) -> AsyncGenerator[Address]:
     """BentoML with a function that does nothing."""
     BENTOML.check()
-    port = _free_port()
+    port = free_port()
     program = BENTOML.python.with_name("bentoml")
     argv = [str(program), "serve", "host_bento:Echo", "--port", str(port), "--working-dir", str(HERE)]
-    environment = {**_environment(scratch), "BENTOML_DO_NOT_TRACK": "True", "BENTOML_HOME": str(scratch / "bentoml")}
-    async with _served(argv, scratch, environment, f"http://127.0.0.1:{port}/livez"):
+    environment = {
+        **clean_environment(scratch),
+        "BENTOML_DO_NOT_TRACK": "True",
+        "BENTOML_HOME": str(scratch / "bentoml"),
+    }
+    async with served(argv, scratch, environment, f"http://127.0.0.1:{port}/livez"):
         yield Address(f"http://127.0.0.1:{port}/invoke", '{"text": "hello"}', JSON)
 
 
@@ -108,7 +112,7 @@ def _project(scratch: Path) -> dict[str, str]:
         (skills / f"{name}.py").write_text(SCRIPT, "utf-8")
         _write(skills, {"id": name, "type": "cli", "runtime": "python", "entry": f"./skills_cli/{name}.py", **options})
     _write(skills, {"id": FUNCTION_SKILL, "type": "inproc", "entry": "bench_function:echo"})
-    return {**_environment(scratch), "PYTHONPATH": str(scratch), "OPENSKILL_HOST_AUTH": "on"}
+    return {**clean_environment(scratch), "PYTHONPATH": str(scratch), "OPENSKILL_HOST_AUTH": "on"}
 
 
 def _write(skills: Path, manifest: Mapping[str, object]) -> None:
@@ -116,12 +120,12 @@ def _write(skills: Path, manifest: Mapping[str, object]) -> None:
     (skills / f"{manifest['id']}.json").write_text(text, "utf-8")
 
 
-def _environment(scratch: Path) -> dict[str, str]:
+def clean_environment(scratch: Path) -> dict[str, str]:
     return {"HOME": str(scratch), "PATH": os.defpath, "LANG": "C.UTF-8", "OPENSKILL_ALLOW_LOCAL": "1"}
 
 
 @asynccontextmanager
-async def _served(
+async def served(
     argv: Sequence[str], directory: Path, environment: Mapping[str, str], ready: str, *, within: float = _STARTS_WITHIN
 ) -> AsyncGenerator[int]:
     """A host that answers at `ready`, and its process. Raises `NotMeasured` when it has not begun `within` seconds."""
@@ -168,6 +172,6 @@ async def _ended(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]

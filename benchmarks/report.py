@@ -20,6 +20,7 @@ _SECTIONS = (
     "token_report",
     "prompt_cache",
     "host",
+    "mcp",
     "langchain",
     "selection",
     "scale",

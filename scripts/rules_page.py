@@ -35,6 +35,7 @@ MEANINGS = {
     "yaml-surrogates": "A character is not written as two surrogates, such as `\\ud83d\\udcc4`.",
     "yaml-unquoted": "A value with `: `, a stray quote or several paragraphs is quoted. It is taken as text.",
     "yaml-layout": "The fields can be read together. They are read one by one.",
+    "suppression-unknown": "A comment that suppresses problems (`openskills: ignore RULE`) names rules.",
     "yaml-duplicate-key": "No key is repeated. The last one counts.",
 }
 """What is wanted by the rules that reading and discovery check; other rules say it in their docstrings."""

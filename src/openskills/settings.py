@@ -27,6 +27,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "config_dir": _CONFIG,
     "state_dir": _STATE,
     "skills_root": ("SKILLS_ROOT",),
+    "project": ("OPENSKILL_PROJECT",),
     "search_path": ("PATH",),
     "index": ("OPENSKILL_INDEX",),
     "debug": ("OPENSKILL_DEBUG",),
@@ -38,6 +39,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "allowed_commands": ("OPENSKILL_RUN_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"),
     "denied_commands": ("OPENSKILL_RUN_DENIED_COMMANDS", "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS"),
     "host_roots": ("OPENSKILL_HOST_ROOTS",),
+    "package_hosts": ("OPENSKILL_PACKAGE_HOSTS",),
     "container_image": ("OPENSKILL_CONTAINER_IMAGE",),
     "docker_host": ("DOCKER_HOST",),
     "sandbox_uids": ("OPENSKILL_SANDBOX_UIDS",),
@@ -71,9 +73,11 @@ _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": _GIB, "t": 1024**4}
 class Settings:
     """Directories, limits and choices of one process.
 
-    `environment` is the environment that was read; requirements of skills are checked against it. `python` is the
+    `environment` is the environment that was read; requirements of skills are checked against it. `project` is the
+    path of the project file, `off` for none, or None: the one that applies to the current directory. `python` is the
     interpreter that commands find as `python` and `python3`; None means the one that runs OpenSkill.
     `allowed_commands` is None when every command is allowed. `host_roots` are the directories for `host://` inputs.
+    `package_hosts` are hosts that installing packages may reach, besides those of the configured indexes.
     `sandbox_uids` are the first and last user id for commands when OpenSkill runs as root. `sandbox_kept` is how many
     seconds an idle sandbox is kept for reuse. `trace_content` allows texts of models, skills and users in spans and
     logs.
@@ -93,6 +97,7 @@ class Settings:
     config_dir: Path
     state_dir: Path
     skills_root: str | None
+    project: str | None
     search_path: str
     index: bool
     debug: bool
@@ -104,6 +109,7 @@ class Settings:
     allowed_commands: tuple[str, ...] | None
     denied_commands: tuple[str, ...]
     host_roots: tuple[Path, ...]
+    package_hosts: tuple[str, ...]
     container_image: str | None
     docker_host: str | None
     sandbox_uids: tuple[int, int]
@@ -144,6 +150,7 @@ class Settings:
             config_dir=config,
             state_dir=state,
             skills_root=_read_text(env, "SKILLS_ROOT"),
+            project=_read_text(env, "OPENSKILL_PROJECT"),
             search_path=env.get("PATH", os.defpath),
             index=_read_flag(env, "OPENSKILL_INDEX", default=True),
             debug=_read_flag(env, "OPENSKILL_DEBUG", default=False),
@@ -155,6 +162,7 @@ class Settings:
             allowed_commands=_read_words(env, *VARIABLES["allowed_commands"]) or None,
             denied_commands=_read_words(env, *VARIABLES["denied_commands"]),
             host_roots=_read_directories(env, "OPENSKILL_HOST_ROOTS"),
+            package_hosts=_read_words(env, "OPENSKILL_PACKAGE_HOSTS"),
             container_image=_read_text(env, "OPENSKILL_CONTAINER_IMAGE"),
             docker_host=_read_text(env, "DOCKER_HOST"),
             sandbox_uids=_read_uids(env, "OPENSKILL_SANDBOX_UIDS", (52000, 55999)),

@@ -15,7 +15,7 @@ from running_part import NotMeasured
 
 async def main(place, *argv):
     try:
-        async with host_servers._served(argv, Path(place), {}, "http://127.0.0.1:9/", within=3):
+        async with host_servers.served(argv, Path(place), {}, "http://127.0.0.1:9/", within=3):
             print("it serves")
     except NotMeasured as reason:
         print(reason)

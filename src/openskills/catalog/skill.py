@@ -196,6 +196,9 @@ def _file_size(base: str, entry: os.DirEntry[str]) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
+_COMMAND_TOOLS = ("bash", "shell", "skill_run", "skill_exec")
+_MAX_DOCS = 32
+_MAX_DOC_BYTES = 256 * 1024
 MAX_RESOURCE_BYTES = 16 * 1024 * 1024
 """The default limit of `Skill.read`."""
 
@@ -292,6 +295,28 @@ class Skill:
     def docs(self) -> tuple[Resource, ...]:
         """The resources that a model may read: any `.md` or `.txt`."""
         return tuple(resource for resource in self.resources() if resource.is_doc)
+
+    def has_commands(self) -> bool:
+        """Whether there is anything to run: a script, or code or a command in the text or a document. In doubt, yes."""
+        from openskills.skillmd.markdown import has_commands
+
+        needs = self.manifest.requirements
+        tools = (tool.lower().startswith(_COMMAND_TOOLS) for tool in self.manifest.allowed_tools)
+        if needs.bins or needs.any_bins or any(tools):
+            return True
+        try:
+            resources = self.resources()
+            if any(one.kind is ResourceKind.SCRIPT or self._is_program(one.path) for one in resources):
+                return True
+            docs = [one.path for one in resources if one.is_doc and one.size <= _MAX_DOC_BYTES][:_MAX_DOCS]
+            texts = (self.body(), *(self.read(path).decode("utf-8", "replace") for path in docs))
+            return any(map(has_commands, texts))
+        except (InvalidSkill, InvalidArgument, LimitExceeded, ForbiddenPath):
+            # Changed meanwhile, or not trusted: loading it says what is wrong.
+            return True
+
+    def _is_program(self, path: str) -> bool:
+        return os.access(os.path.join(self.directory, path), os.X_OK) and "." not in path.rpartition("/")[2]
 
     def read(self, path: str, *, limit: int = MAX_RESOURCE_BYTES) -> bytes:
         """The bytes of one resource.

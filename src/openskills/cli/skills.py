@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from openskills.catalog.skill import Resource, Skill
     from openskills.catalog.snapshot import CatalogSnapshot
     from openskills.catalog.sources.mcp import McpSkill, McpSource
+    from openskills.executors.hints import SkillNeeds
     from openskills.skillmd.manifest import Requirements, SkillManifest
 
 
@@ -135,7 +136,7 @@ def ask_for_server_trust(server: "McpSource") -> None:
         return
     warn("The server ", (escape_line(server.label), "bold"), " has new or changed skills that are not trusted yet:")
     show_server_skills(undecided, warn)
-    agreed = ask_to_use_skills("Use the skills of this server?")
+    agreed = ask_to_use_skills("of this server")
     if agreed is not None:
         server.remember(undecided, TrustAnswer.YES if agreed else TrustAnswer.NO)
 
@@ -171,10 +172,10 @@ def select_covered_skills(places: "Sequence[SkillLocation]", found: "CatalogSnap
     return sorted((skill for skill in skills if skill.source in labels), key=lambda skill: (skill.name, skill.source))
 
 
-def ask_to_use_skills(question: str = "Use the skills of this project?") -> bool | None:
-    """Ask whether to use skills; see `ask`."""
+def ask_to_use_skills(whose: str = "of this project", *, grants: bool = False) -> bool | None:
+    """Ask whether to use skills, and with `grants` what the project file grants; see `ask`."""
     warn("Skills instruct agents and may contain programs. Review them before you agree.")
-    return ask(question)
+    return ask(f"Use the skills {whose}{', and grant them what the project file says' if grants else ''}?")
 
 
 def show_names(skills: "list[Skill]", write: Callable[..., None]) -> None:
@@ -348,29 +349,35 @@ class SkillDetails:
 
     skill: "Skill"
     hidden: str | None
+    missing: "Requirements"
     body_lines: int
     body_tokens: int
     resources: "tuple[tuple[Resource, int | None], ...]"
     shadows: "tuple[Skill, ...]"
     shadowed_by: "Skill | None"
     problems: tuple[Problem, ...]
+    needs: "SkillNeeds"
 
 
-def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot") -> SkillDetails:
+def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot", settings: Settings) -> SkillDetails:
     """Read the skill's files, and find what it shadows in the catalog `around`. Raises `InvalidSkill`."""
+    from openskills.catalog.snapshot import Machine, find_missing
     from openskills.catalog.validate import validate
+    from openskills.executors.hints import find_needs
 
     skill.download()
     body = skill.body()
     return SkillDetails(
         skill=skill,
         hidden=hidden,
+        missing=find_missing(skill.manifest.requirements, Machine.current(settings)),
         body_lines=len(body.splitlines()),
         body_tokens=estimate_tokens(body),
         resources=tuple((resource, _count_tokens(skill, resource)) for resource in skill.resources()),
         shadows=tuple(each.skill for each in around.shadowed if _is_same(each.by, skill)),
         shadowed_by=next((each.by for each in around.shadowed if _is_same(each.skill, skill)), None),
         problems=validate(skill.path).problems,
+        needs=find_needs(skill),
     )
 
 
@@ -391,6 +398,9 @@ def details_json(facts: SkillDetails) -> dict[str, object]:
         **entry_json(skill, facts.hidden),
         "fields": manifest_fields(skill.manifest),
         "requirements": asdict(skill.manifest.requirements),
+        "missing": {
+            name: names for name, names in asdict(facts.missing).items() if name not in ("always", "optional_env")
+        },
         "body": {"lines": facts.body_lines, "estimated_tokens": facts.body_tokens},
         "resources": [
             {"path": resource.path, "kind": resource.kind.value, "size": resource.size, "estimated_tokens": tokens}
@@ -399,6 +409,22 @@ def details_json(facts: SkillDetails) -> dict[str, object]:
         "shadows": [other.location for other in facts.shadows],
         "shadowed_by": facts.shadowed_by.location if facts.shadowed_by else None,
         "problems": [problem_json(problem) for problem in facts.problems],
+        "needs": needs_json(facts.needs),
+    }
+
+
+def needs_json(needs: "SkillNeeds") -> dict[str, object]:
+    """What a skill needs as JSON."""
+    from openskills.executors.staging.packages import distribution_from_module
+
+    packages = needs.declared.packages
+    return {
+        "packages": list(packages.python),
+        "npm": list(packages.npm),
+        "declared_in": list(needs.declared.sources),
+        "imports": {module: distribution_from_module(module) for module in needs.imports},
+        "programs": list(needs.programs),
+        "warnings": list(needs.declared.warnings),
     }
 
 
@@ -455,7 +481,7 @@ def _find_named(name: str, settings: "Settings", around: "CatalogSnapshot") -> S
             return _find_at_path(name, settings, around)
         report_sources(around)
         raise
-    return collect_details(skill, _find_hidden_reason(skill, around), around)
+    return collect_details(skill, _find_hidden_reason(skill, around), around, settings)
 
 
 def _find_at_path(path: str, settings: "Settings", around: "CatalogSnapshot") -> SkillDetails:
@@ -470,7 +496,7 @@ def _find_at_path(path: str, settings: "Settings", around: "CatalogSnapshot") ->
     if len(found) > 1:
         names = ", ".join(skill.name for skill in found[:5])
         raise InvalidArgument("NAME", f"{folder} contains {len(found):,} skills ({names} ...); choose one of them")
-    return collect_details(found[0], _find_hidden_reason(found[0], own), around)
+    return collect_details(found[0], _find_hidden_reason(found[0], own), around, settings)
 
 
 def _find_hidden_reason(skill: "Skill", snapshot: "CatalogSnapshot") -> str | None:
@@ -489,8 +515,10 @@ def _show_info(facts: SkillDetails) -> None:
     for key, value in manifest_fields(skill.manifest).items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         _print_row(key.replace("_", "-"), escape_line(text))
-    if skill.manifest.requirements:
+    if _format_requirements(skill.manifest.requirements):
         _print_row("requires", _format_requirements(skill.manifest.requirements))
+        _print_row("missing", _format_requirements(facts.missing) or "nothing")
+    _show_needs(facts.needs)
     for other in facts.shadows:
         _print_row("shadows", f"{display_path(other.location)} ({escape_line(other.source)})")
     if (by := facts.shadowed_by) is not None:
@@ -511,6 +539,19 @@ def _show_info(facts: SkillDetails) -> None:
         say("  ", *format_problem(problem))
 
 
+def _show_needs(needs: "SkillNeeds") -> None:
+    from openskills.executors.staging.packages import distribution_from_module
+
+    if needs.declared.packages:
+        sources = ", ".join(needs.declared.sources)
+        _print_row("packages", escape_line(f"{needs.declared.packages} (declared in {sources})"))
+    if needs.imports:
+        found = {distribution_from_module(module): None for module in needs.imports}
+        _print_row("imports", escape_line(f"{', '.join(needs.imports)} (probably: {', '.join(found)})"))
+    if needs.programs:
+        _print_row("programs", escape_line(", ".join(needs.programs)))
+
+
 def _print_row(title: str, text: str) -> None:
     say((f"{title:<14}", "dim"), text)
 
@@ -520,6 +561,7 @@ def _format_requirements(requirements: "Requirements") -> str:
         "programs": requirements.bins,
         "one of the programs": requirements.any_bins,
         "variables": requirements.env,
+        "optional variables": requirements.optional_env,
         "platforms": requirements.platforms,
     }
     return escape_line("; ".join(f"{title} {', '.join(names)}" for title, names in parts.items() if names))

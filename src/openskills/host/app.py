@@ -28,6 +28,7 @@ from openskills.host.invoke import (
     options_response,
 )
 from openskills.host.lifecycle import drain_on_signals, exit_with_supervisor, remove_orphaned_dirs
+from openskills.host.mcp import McpRoute
 from openskills.host.parts import HostOptions, HostParts, open_parts
 from openskills.host.registry.reload import prepare_all, reload_on_hangup, watch
 from openskills.host.routes import (
@@ -120,6 +121,7 @@ def create_app(
         Route("/openapi.json", AuthenticatedRoute(show_openapi), methods=["GET"]),
         Route("/docs", PublicRoute(show_docs), methods=["GET"]),
         Route("/tools", AuthenticatedRoute(export_tools), methods=["GET"]),
+        Route("/mcp", AuthenticatedRoute(McpRoute().handle)),
     ]
     return app
 

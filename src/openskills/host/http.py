@@ -305,6 +305,11 @@ def wrong_host(host: str) -> Failure:
     return _build_failure(421, "MISDIRECTED", said)
 
 
+def wrong_origin(origin: str) -> Failure:
+    """403 against DNS rebinding: a request of a web page from elsewhere."""
+    return _build_failure(403, "FORBIDDEN", f"web pages of {_excerpt(origin)} may not use this host")
+
+
 def internal_error(trace_id: str) -> Failure:
     """500 for a bug in the host; the details are only logged."""
     return _build_failure(500, "INTERNAL", f"internal error; see the log of the host for trace id {trace_id}")

@@ -7,8 +7,8 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
@@ -245,6 +245,9 @@ def _use_parent_span(traceparent: str) -> Generator[None]:
 
 
 _log = logging.getLogger("openskills.host")
+_ADMISSION_TIMEOUT = 60.0
+"""Seconds that a call that is not an invocation may be queued."""
+_OTHER_CALL = Registration("mcp-session", "mcp", "", __version__)
 
 
 class RegistrationLookup(Protocol):
@@ -407,6 +410,22 @@ class Host:
             ended = self._finish(asked, registration, outcome, times)
             self._leave(task)
         return ended
+
+    @asynccontextmanager
+    async def admit(self, principal: Principal) -> AsyncGenerator[None]:
+        """Admit a call that is not an invocation, such as a tool call of an MCP session, while the block runs.
+
+        It counts against the limits of its key and of the host. Raises `SkillError` if it may not start.
+        """
+        task = self._enter()
+        try:
+            if self.draining:
+                raise ExecutorUnavailable("this host is shutting down; try again in a few seconds")
+            deadline = asyncio.get_running_loop().time() + _ADMISSION_TIMEOUT
+            async with self._admission.admit(principal, _OTHER_CALL, deadline):
+                yield
+        finally:
+            self._leave(task)
 
     def record_refusal(self, failure: Failure, asked: InvokeRequest) -> Invocation:
         """Record an invocation that was refused before it started, such as one without a valid key."""

@@ -299,16 +299,19 @@ class ConversationPool:
             opened.user_count += 1
             return opened
 
-    async def release(self, opened: Conversation) -> None:
-        """Release a conversation. Running interactive commands keep it open. Not interrupted by cancellation."""
-        await shield_until_done(self._release(opened))
+    async def release(self, opened: Conversation, *, keep_commands: bool = True) -> None:
+        """Release a conversation. Not interrupted by cancellation.
 
-    async def _release(self, opened: Conversation) -> None:
+        With `keep_commands`, running interactive commands keep it open; otherwise they are killed after its last user.
+        """
+        await shield_until_done(self._release(opened, keep_commands))
+
+    async def _release(self, opened: Conversation, keep_commands: bool) -> None:
         async with self._hold_lock(opened.scope):
             opened.user_count -= 1
             if opened.user_count:
                 await opened.flush()
-            elif opened.has_running_commands():
+            elif keep_commands and opened.has_running_commands():
                 opened.defer_close(lambda: self._close_with_loop(opened))
                 await opened.flush()
             else:

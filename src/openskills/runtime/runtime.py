@@ -91,12 +91,13 @@ class SkillRuntime:
         inherit_from: str | None = None,
         branch: Branch | None = None,
         parent: SkillSession | None = None,
+        keep_commands: bool = True,
     ) -> AsyncGenerator[SkillSession]:
         """Open a session: one agent in one conversation, whose agents share workspace and files, but not loaded skills.
 
         With `inherit_from`, it starts with the loaded skills of another agent. With a `branch`, the state comes from
         there and is not stored. With a `parent`, which is a session of another runtime and stays open, commands use
-        its workspace and files.
+        its workspace and files. Without `keep_commands`, interactive commands that still run at the end are killed.
         """
         chosen = options or self.options
         check_id("agent", agent)
@@ -114,7 +115,7 @@ class SkillRuntime:
             finally:
                 opened.close()
         finally:
-            await self._sessions.release(shared)
+            await self._sessions.release(shared, keep_commands=keep_commands)
 
     def with_catalog(self, catalog: Catalog, options: SessionOptions | None = None) -> "SkillRuntime":
         """A runtime with other skills that shares everything else, also open sessions: for sub-agents.
@@ -223,10 +224,11 @@ class SkillRuntime:
         return CommandRules(
             policy=self._build_policy(options),
             approve=self._get_approvals(shared, agent, options),
+            approve_install=self._get_install_approvals(shared, agent, options),
             host_roots=settings.host_roots if options.host_roots is None else options.host_roots,
             values=options.secrets,
-            network=options.network,
-            index_arguments=options.index_arguments,
+            network=tuple({host for grants in options.grants.values() for host in grants.network}),
+            index=options.index,
         )
 
     def _get_approvals(self, shared: Conversation, agent: str, options: SessionOptions) -> Approvals | None:
@@ -234,6 +236,11 @@ class SkillRuntime:
             return None
         made = partial(Approvals, options.ask, allowed_tools_of=self._find_allowed_tools, restrict=options.restrict)
         return shared.get_approvals((agent, options.ask, options.restrict), made)
+
+    def _get_install_approvals(self, shared: Conversation, agent: str, options: SessionOptions) -> Approvals | None:
+        # Without anybody to ask, nothing is installed.
+        ask = options.ask_install or options.ask
+        return None if ask is None else shared.get_approvals((agent, ask, "install"), partial(Approvals, ask))
 
     def _find_allowed_tools(self, skill: str) -> tuple[str, ...]:
         return self.catalog.snapshot.get(skill).manifest.allowed_tools

@@ -1,9 +1,11 @@
 """`SkillSession`: one agent in one conversation. Builds the model's requests and runs its tool calls."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeAlias, cast
 
 from openskills.artifacts.store import Scope
@@ -13,7 +15,7 @@ from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.errors import InvalidArgument, SkillError
 from openskills.executors.commands import CommandRunner
 from openskills.executors.files.tree import choose_upload_name
-from openskills.prompt.blocks import LoadedSkill, Placement
+from openskills.prompt.blocks import LoadedSkill, Placement, SkillBlock, render_addition
 from openskills.prompt.guidance import build_guidance
 from openskills.prompt.history import TranscriptPosition
 from openskills.prompt.overview import Overview, overview
@@ -26,6 +28,7 @@ from openskills.session.state import (
     AgentView,
     Change,
     Consumed,
+    DocsChosen,
     EvictionPolicy,
     Loaded,
     LoadMode,
@@ -39,7 +42,8 @@ from openskills.session.state import (
 from openskills.telemetry.context import bind
 from openskills.telemetry.metrics import count
 from openskills.telemetry.spans import execute_tool
-from openskills.tools.names import EXEC, INTERACTIVE, RUN, ToolProfile
+from openskills.tools.loaded_texts import LoadedTexts
+from openskills.tools.names import EXEC, INTERACTIVE, RUN, ToolProfile, build_continuation_hint
 from openskills.tools.registry import TOOLS, build_unknown_tool_error, select_tools
 from openskills.tools.tool import (
     ENUM_LIMIT,
@@ -58,12 +62,16 @@ from openskills.tools.uploads import UserUpload, upload_from_bytes
 
 @dataclass(frozen=True, slots=True)
 class SessionOverview:
-    """The first layer of a prompt: the skills, their overview, the guidance and the tools."""
+    """The first layer of a prompt: the skills, their overview, the guidance and the tools.
+
+    `offered` are the tools that the model is told about: without those for commands if no skill has anything to run.
+    """
 
     skills: CatalogSnapshot
     overview: Overview
     guidance: str
     tools: tuple[str, ...]
+    offered: tuple[str, ...]
     tools_text: str
 
     @property
@@ -80,6 +88,7 @@ class OverviewCache:
         self._options = options
         self.has_executor = executor
         self._policy_note = policy_note
+        self._with_commands: tuple[Skill, ...] = ()
         snapshot = catalog.snapshot
         # One value, so that a snapshot is never paired with the overview of another.
         self._cached = (snapshot, self._build(snapshot))
@@ -106,10 +115,28 @@ class OverviewCache:
             executor=self.has_executor,
             require_loaded=options.require_loaded,
         )
+        # Tools that were chosen one by one are always offered.
+        is_running = options.tools is not None or self._has_commands(skills)
+        offered = tuple(name for name in tools if is_running or name not in (RUN, EXEC, *INTERACTIVE))
         guidance = options.guidance
-        guidance = build_guidance(tools, policy_note=self._policy_note) if guidance is None else guidance.strip()
-        text = format_tools([describe_tool(TOOLS[name], skills=_list_enum(skills)) for name in tools])
-        return SessionOverview(skills, listed, guidance if skills.skills else "", tools, text)
+        guidance = build_guidance(offered, policy_note=self._policy_note) if guidance is None else guidance.strip()
+        text = format_tools([describe_tool(TOOLS[name], skills=_list_enum(skills)) for name in offered])
+        return SessionOverview(skills, listed, guidance if skills.skills else "", tools, offered, text)
+
+    def _has_commands(self, skills: CatalogSnapshot) -> bool:
+        """Whether a skill has anything to run; True if there are too many to look at."""
+        if not self.has_executor:
+            return False
+        # The skill that decided the last time is looked at first: usually one is enough.
+        known = [skill for skill in self._with_commands if skills.has(skill.name) and skills.get(skill.name) is skill]
+        if known or len(skills.skills) > _MAX_INSPECTED:
+            return True
+        self._with_commands = tuple(islice((skill for skill in skills.skills if skill.has_commands()), 1))
+        return bool(self._with_commands)
+
+
+_MAX_INSPECTED = 500
+"""The number of skills whose texts are read to find out whether any has something to run."""
 
 
 def _list_enum(skills: CatalogSnapshot) -> list[str]:
@@ -189,13 +216,15 @@ class SkillSession:
     def tools(self, format: SchemaFormat | str = SchemaFormat.OPENAI, *, usable: bool = False) -> list[Any]:  # noqa: A002
         """The tools of the model, in the format of `openai`, `anthropic` or `mcp`.
 
-        With `usable`, the tools for running commands are left out until `skill_exec` has started one. They stay from
-        then on, and all others are always there (a skill can be loaded and run in one answer), because every change of
-        the tools costs the prompt cache. Calls are checked against all tools.
+        If no visible skill has anything to run, those that run commands are left out. With `usable`, the tools for
+        running commands are left out until `skill_exec` has started one. They stay from then on, and all others are
+        always there (a skill can be loaded and run in one answer), because every change of the tools costs the prompt
+        cache. Calls are checked against all tools.
         """
         layer = self._overviews.get()
-        names, skills = layer.tools, _list_enum(layer.skills)
-        if usable and not self._shared.has_commands_of(self.agent):
+        has_started = self._shared.has_commands_of(self.agent)
+        names, skills = layer.tools if has_started else layer.offered, _list_enum(layer.skills)
+        if usable and not has_started:
             names = tuple(name for name in names if name not in INTERACTIVE)
         return [describe_tool(TOOLS[name], format, skills=skills) for name in names]
 
@@ -229,7 +258,7 @@ class SkillSession:
 
     @property
     def can_run_commands(self) -> bool:
-        """Whether the model has a tool that runs commands."""
+        """Whether the session has a tool that runs commands, offered or not."""
         return any(name in (RUN, EXEC) for name in self._overviews.get().tools)
 
     def begin_turn(self) -> None:
@@ -339,7 +368,8 @@ class SkillSession:
             tool = self._find_tool(name)
             wanted = decode(tool, arguments)
             self._shared.check_command(getattr(wanted, "session_id", ""))
-            context = replace(self._context, skills=self._overviews.get().skills, call_id=call_id)
+            layer = self._overviews.get()
+            context = replace(self._context, skills=layer.skills, tools=layer.tools, call_id=call_id)
             return await tool.run(context, wanted)
         except SkillError as error:
             return ToolResult.from_error(error)
@@ -492,3 +522,40 @@ def _to_mapping(message: Any) -> Mapping[str, Any]:
         found = type(message).__name__
         raise InvalidArgument("messages", f"expected mappings with role and content, got {found}")
     return cast("Mapping[str, Any]", message.model_dump(exclude_none=True))
+
+
+class ResultTexts:
+    """Adds loaded texts to the results of calls, for clients that do not use `SkillSession.context`."""
+
+    def __init__(self, session: SkillSession) -> None:
+        names = [str(tool["name"]) for tool in session.tools("mcp")]
+        self._session = session
+        self._read_on = build_continuation_hint(names)
+
+    async def render(self, result: ToolResult) -> str:
+        """The text of a result, followed by what was loaded or selected."""
+        return render_addition((result.text, *filter(None, [await self.load(result)])))
+
+    async def load(self, result: ToolResult) -> str:
+        """What a call has loaded or selected, or an empty text."""
+        if result.error is not None or not result.changes:
+            return ""
+        return await asyncio.to_thread(self._render_blocks, result)
+
+    def _render_blocks(self, result: ToolResult) -> str:
+        # A new one each time: what the model still sees is unknown, so texts are shown again on request.
+        texts = LoadedTexts(self._read_on, self._session.options.budget, self._session.options.count)
+        found = (self._build_block(texts, change) for change in result.changes)
+        return render_addition(tuple(block for block in found if block is not None))
+
+    def _build_block(self, texts: LoadedTexts, change: Change) -> SkillBlock | None:
+        if not isinstance(change, Loaded | DocsChosen):
+            return None
+        try:
+            skill = self._session.skill(change.skill)
+            body = texts.load(skill) if isinstance(change, Loaded) else None
+            docs = texts.select(skill, change.docs or ())
+        except SkillError:
+            # Removed after the call has read it; the next call reports that.
+            return None
+        return SkillBlock(skill.name, body, docs) if body or docs else None

@@ -47,7 +47,7 @@ from openskills.tools.refs import (
     split_skill_ref,
 )
 from openskills.tools.run_arguments import encode_text
-from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult
+from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult, build_result_schema
 from openskills.tools.uploads import UploadStager
 
 
@@ -321,6 +321,26 @@ READ_FILE = Tool(
     "Read a text file of the workspace, an artifact or a file of a skill; also a `ref` of a result, in later turns.",
     ReadFileArguments,
     read_file,
+    build_result_schema(
+        {
+            "file_name": "string",
+            "ref": "string",
+            "size_bytes": "integer",
+            "mime_type": "string",
+            "contents": "string",
+            "truncated": "boolean",
+        },
+        {
+            "start_line": "integer",
+            "end_line": "integer",
+            "total_lines": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "next": "object",
+            "binary": "boolean",
+            "sha256": "string",
+            "message": "string",
+        },
+    ),
+    read_only=True,
 )
 
 
@@ -421,6 +441,15 @@ WRITE_FILE = Tool(
     "Write a text file into work/ (for commands) or out/ (results); it is replaced unless append is true.",
     WriteFileArguments,
     write_file,
+    build_result_schema(
+        {
+            "file_name": "string",
+            "ref": "string",
+            "size_bytes": "integer",
+            "replaced": "boolean",
+            "appended": "boolean",
+        }
+    ),
 )
 
 
@@ -592,4 +621,6 @@ LIST_FILES = Tool(
     "List files of the workspace, of a skill, or artifacts, with their sizes.",
     ListFilesArguments,
     list_files,
+    build_result_schema({"files": "object[]", "truncated": "boolean"}, {"skipped": "string[]"}),
+    read_only=True,
 )

@@ -20,9 +20,9 @@ from openskills.executors.requests import RunResult
 from openskills.executors.spec import CapturedOutput, TerminalSize
 from openskills.executors.terminal import ScreenSnapshot, ScreenView
 from openskills.tools import run_arguments
-from openskills.tools.run import RunPlan, build_result_data, describe_result, prepare_run
+from openskills.tools.run import RUN_RESULT_SCHEMA, RunPlan, build_result_data, describe_result, prepare_run
 from openskills.tools.run_arguments import RunArguments
-from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult
+from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult, build_result_schema
 from openskills.tools.uploads import WorkspaceUpload
 
 MAX_WAIT_SECONDS = 60.0
@@ -168,7 +168,7 @@ async def start(context: ToolContext, arguments: ExecArguments) -> ToolResult:
     Raises what `skill_run` raises, and `TooManyRequests` when too many commands are running.
     """
     ready = await prepare_run(context, _set_default_timeout(arguments, context))
-    talks = await context.open_commands()
+    talks = (await context.open_commands()).with_runner(ready.runner)
     request = replace(ready.request, terminal=arguments.terminal)
     identity = await talks.start(request, lambda result: _build_outcome(result, ready, is_terminal=arguments.tty))
     try:
@@ -262,7 +262,10 @@ def _build_outcome(result: RunResult, ready: RunPlan, *, is_terminal: bool) -> d
 def _set_default_timeout(arguments: ExecArguments, context: ToolContext) -> ExecArguments:
     """Interactive commands get the maximum timeout by default."""
     options = context.options
-    if arguments.timeout is not None or options.max_timeout <= options.limits.timeout:
+    # A granted timeout is the maximum and the default.
+    if arguments.timeout is not None or options.grants_for(arguments.skill).timeout is not None:
+        return arguments
+    if options.max_timeout <= options.limits.timeout:
         return arguments
     return arguments.model_copy(update={"timeout": options.max_timeout})
 
@@ -271,12 +274,33 @@ def _get_output_limit(context: ToolContext) -> int:
     return max(context.options.inline_bytes, _MIN_OUTPUT_BYTES)
 
 
+_PROGRESS_SCHEMA = build_result_schema(
+    {
+        "status": "string",
+        "session_id": "string",
+        "output": "string",
+        "offset": "integer",
+        "next_offset": "integer",
+    },
+    {
+        "missed": "integer",
+        "more": "boolean",
+        "interaction": "object",
+        "screen": "object",
+        "exit_code": "integer",
+        "result": RUN_RESULT_SCHEMA,
+        "staged_inputs": "object[]",
+        "warnings": "string[]",
+    },
+)
+
 SKILL_EXEC = Tool(
     "skill_exec",
     "Like skill_run, for a command that asks questions, needs a terminal, or takes long. Returns a session_id for "
     "skill_write_stdin and skill_poll_session; when status is exited, result is what skill_run returns.",
     ExecArguments,
     start,
+    _PROGRESS_SCHEMA,
 )
 
 SKILL_WRITE_STDIN = Tool(
@@ -284,6 +308,7 @@ SKILL_WRITE_STDIN = Tool(
     "Type into a command of skill_exec. Returns what it prints; interaction says when it seems to wait for you.",
     WriteArguments,
     write,
+    _PROGRESS_SCHEMA,
 )
 
 SKILL_POLL_SESSION = Tool(
@@ -291,6 +316,7 @@ SKILL_POLL_SESSION = Tool(
     "Read what a command of skill_exec has printed since the last call, or its result once it has exited.",
     PollArguments,
     poll,
+    _PROGRESS_SCHEMA,
 )
 
 SKILL_KILL_SESSION = Tool(
@@ -298,4 +324,5 @@ SKILL_KILL_SESSION = Tool(
     "Kill a command of skill_exec.",
     KillArguments,
     kill,
+    build_result_schema({"ok": "boolean", "session_id": "string", "status": "string"}),
 )

@@ -22,7 +22,7 @@ from openskills.subprocesses import HelperProcess, start_helper
 from openskills.tools.files import FileEntry, FileSearchResult, OpenFile, find_files, open_file
 from openskills.tools.lines import MAX_LINE_BYTES, LineMatch, LineSplitter, SearchWindow, is_binary
 from openskills.tools.run_arguments import encode_text
-from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult
+from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult, build_result_schema
 
 PROGRAM = Path(__file__).with_name("regex_program.py")
 MAX_PATTERN = 1000
@@ -315,4 +315,15 @@ SEARCH_FILES = Tool(
     "Find lines with a text, or with a Python regular expression if regex is true, as path:line: text.",
     SearchFilesArguments,
     search_files,
+    build_result_schema(
+        {
+            "matches": "object[]",
+            "files_searched": "integer",
+            "binary_files": "integer",
+            "truncated": "boolean",
+            "message": "string",
+        },
+        {"unread": "string[]"},
+    ),
+    read_only=True,
 )

@@ -388,6 +388,19 @@ def test_search_is_offered_when_not_every_skill_is_listed(skills: Path) -> None:
     assert "skill_search" in _offered(runtime_of(skills, overview_tokens=20))
 
 
+def test_tools_for_commands_are_offered_once_a_skill_has_anything_to_run(skills: Path, write_skill: WriteSkill) -> None:
+    runtime = runtime_of(skills)
+    talk = talk_of(runtime, ["one", says(load("later"), hello("later")), "two"])
+    talk.say()
+    assert "skill_run" not in talk.model.offered[0]
+    assert "skill_exec" not in talk.model.prompt()
+    write_skill("later", body="Run `hello --loud`.")
+    runtime.catalog.refresh()
+    talk.say()
+    assert {"skill_run", "skill_exec", "skill_poll_session"} <= {*talk.model.offered[1]}
+    assert "hello from a command" in talk.results()["run"].text
+
+
 def test_without_an_executor_skills_can_be_read_and_not_run(skills: Path) -> None:
     runtime = SkillRuntime(Catalog.from_paths(skills))
     assert _offered(runtime) == ["skill_load", "skill_select_docs", "skill_list_docs", "skill_unload"]

@@ -1,6 +1,5 @@
 """Session tools as LangChain tools, and conversion of messages between LangChain and sessions."""
 
-import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -17,53 +16,14 @@ from langchain_core.messages import (
 from langchain_core.tools import BaseTool, StructuredTool
 
 from openskills.concurrency import HomeLoop
-from openskills.errors import SkillError
-from openskills.prompt.blocks import SkillBlock, render_addition
-from openskills.runtime.session import SkillSession
-from openskills.session.state import Change, DocsChosen, Loaded
+from openskills.runtime.session import ResultTexts, SkillSession
 from openskills.sync import run
-from openskills.tools.loaded_texts import LoadedTexts
-from openskills.tools.names import build_continuation_hint
-from openskills.tools.tool import ToolResult
 
 
 def system_text(session: SkillSession) -> str:
     """The list of skills and how to use them, for the system message of an agent with `tools(session)`."""
     sent = session.context([])
     return str(sent[0]["content"]) if sent else ""
-
-
-class ResultTexts:
-    """Adds loaded texts to the results of calls, for agents without the middleware."""
-
-    def __init__(self, session: SkillSession) -> None:
-        names = [str(tool["name"]) for tool in session.tools("mcp")]
-        self._session = session
-        self._read_on = build_continuation_hint(names)
-
-    async def render(self, result: ToolResult) -> str:
-        """The text of a result, followed by what was loaded or selected."""
-        if result.error is not None or not result.changes:
-            return result.text
-        return await asyncio.to_thread(self._append_blocks, result)
-
-    def _append_blocks(self, result: ToolResult) -> str:
-        # A new one each time: what the model still sees is unknown, so texts are shown again on request.
-        texts = LoadedTexts(self._read_on, self._session.options.budget, self._session.options.count)
-        blocks = [block for change in result.changes if (block := self._build_block(texts, change)) is not None]
-        return render_addition((result.text, *blocks))
-
-    def _build_block(self, texts: LoadedTexts, change: Change) -> SkillBlock | None:
-        if not isinstance(change, Loaded | DocsChosen):
-            return None
-        try:
-            skill = self._session.skill(change.skill)
-            body = texts.load(skill) if isinstance(change, Loaded) else None
-            docs = texts.select(skill, change.docs or ())
-        except SkillError:
-            # Removed after the call has read it; the next model call reports that.
-            return None
-        return SkillBlock(skill.name, body, docs) if body or docs else None
 
 
 Runtime = ToolRuntime[Any, Any]

@@ -1,0 +1,162 @@
+"""The MCP server over Streamable HTTP, as the endpoint `/mcp` of the skill host."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from openskills.adapters.mcp.server import REQUEST_KEY, HostedTools, McpRequest, McpServer
+from openskills.adapters.mcp.sessions import IDLE_TIMEOUT, McpCaller
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.runtime import SkillRuntime
+from openskills.settings import Settings
+
+AsgiScope = MutableMapping[str, Any]
+AsgiReceive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+AsgiSend = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+DISCONNECT_GRACE = 60.0
+"""Seconds after which the session of a client is closed whose event stream has ended, unless it comes back."""
+_SESSION_HEADER = b"mcp-session-id"
+_SESSION_ID = re.compile(rb"[0-9a-f]{32}")
+_NO_CONNECTION = "mcp"
+"""The session of a user's requests that belong to no connection, as all of the era 2026-07-28."""
+
+
+class McpEndpoint:
+    """Serves an `McpServer` over HTTP. Belongs to one event loop. `start` it before the first request; close it.
+
+    Sessions of the handshake era belong to the user who has opened them. With `stateless`, there are none.
+    """
+
+    def __init__(
+        self,
+        server: McpServer,
+        *,
+        stateless: bool = False,
+        max_body: int,
+        idle_timeout: float = IDLE_TIMEOUT,
+        disconnect_grace: float = DISCONNECT_GRACE,
+    ) -> None:
+        self._server = server
+        self._grace = disconnect_grace
+        self._manager = StreamableHTTPSessionManager(
+            server.protocol,
+            stateless=stateless,
+            max_request_body_size=max_body,
+            session_idle_timeout=None if stateless else idle_timeout,
+        )
+        self._requests: Counter[str] = Counter()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._chores: set[asyncio.Task[None]] = set()
+        self._stop = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+        self._stack = AsyncExitStack()
+
+    async def start(self, *owned: SkillRuntime) -> None:
+        """Start serving; `owned` runtimes are closed with the endpoint."""
+        for runtime in owned:
+            await self._stack.enter_async_context(runtime)
+        started = asyncio.get_running_loop().create_future()
+        self._running = asyncio.create_task(self._run(started))
+        await started
+
+    async def _run(self, started: asyncio.Future[None]) -> None:
+        # In one task, because the scopes of anyio must be left where they were entered.
+        async with self._server.run(), self._manager.run():
+            started.set_result(None)
+            await self._stop.wait()
+
+    async def close(self) -> None:
+        """End all connections, sessions and commands. Safe to call twice."""
+        self._stop.set()
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._running is not None:
+            await asyncio.wait([self._running])
+        if self._chores:
+            await asyncio.wait(self._chores)
+        await self._stack.aclose()
+
+    async def handle(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend, caller: McpCaller) -> None:
+        """Handle a request of an authenticated caller. If the client disconnects, what it has called is cancelled."""
+        # Blanks around values do not count (RFC 9110); servers leave them to the application.
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        found = next((value for name, value in headers if name == _SESSION_HEADER), b"")
+        connection = found.decode() if _SESSION_ID.fullmatch(found) else ""
+        request = McpRequest(caller, f"mcp-{connection}" if connection else _NO_CONNECTION)
+        token = AccessToken(token="", client_id=caller.user, scopes=[])
+        inner = {**scope, "headers": headers, "user": AuthenticatedUser(token), REQUEST_KEY: request}
+
+        async def watch() -> MutableMapping[str, Any]:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                for task in request.tasks:
+                    task.cancel()
+            return message
+
+        if not connection:
+            await self._manager.handle_request(inner, watch, send)
+            return
+        self._arrive(connection)
+        try:
+            await self._manager.handle_request(inner, watch, send)
+        finally:
+            self._depart(connection, request, is_stream=scope["method"] == "GET")
+
+    def _arrive(self, connection: str) -> None:
+        self._requests[connection] += 1
+        if (timer := self._timers.pop(connection, None)) is not None:
+            timer.cancel()
+
+    def _depart(self, connection: str, request: McpRequest, *, is_stream: bool) -> None:
+        self._requests[connection] -= 1
+        if self._requests[connection]:
+            return
+        del self._requests[connection]
+        if is_stream and not request.caller.session and not self._stop.is_set():
+            loop = asyncio.get_running_loop()
+            self._timers[connection] = loop.call_later(self._grace, self._expire, connection, request)
+
+    def _expire(self, connection: str, request: McpRequest) -> None:
+        self._timers.pop(connection, None)
+        self._start(self._server.sessions.close_session(request.caller.user, request.session))
+
+    def announce_changes(self) -> None:
+        """Tell clients to list tools, prompts and resources again."""
+        self._start(self._server.publish_list_changed())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+
+async def open_endpoint(
+    settings: Settings, skills: Sequence[Path], hosted: HostedTools, *, tools: str, workers: int
+) -> McpEndpoint:
+    """The endpoint of a host: the skills in these directories, and the skills of the host as tools.
+
+    `tools` is `session`, `hosted` or `both`. With several `workers` there are no sessions, because each of them would
+    have its own.
+    """
+    catalog = await asyncio.to_thread(lambda: Catalog([]) if not skills else Catalog.from_paths(*skills))
+    sessions = tools in ("session", "both") and workers == 1 and bool(skills)
+    runtime = SkillRuntime(catalog, settings.executor if sessions else None, settings=settings)
+    server = McpServer(
+        runtime,
+        session_tools=sessions,
+        hosted=hosted if tools in ("hosted", "both") else None,
+        app="mcp",
+        cache_scope="private",
+    )
+    endpoint = McpEndpoint(server, stateless=workers > 1, max_body=settings.host_max_body)
+    await endpoint.start(runtime)
+    return endpoint

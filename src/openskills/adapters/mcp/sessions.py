@@ -1,0 +1,226 @@
+"""The sessions of MCP clients: opened on first use, shared by the requests of one client, closed when it is gone."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+import anyio
+
+from openskills.catalog.skill import Skill
+from openskills.concurrency import shield_until_done
+from openskills.errors import TooManyRequests
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime.session import SkillSession
+from openskills.session.memory import MemorySessionStore
+from openskills.session.store import SessionKey
+
+IDLE_TIMEOUT = 30 * 60.0
+"""Seconds without a request after which a session is closed."""
+MAX_SESSIONS = 16
+"""Open sessions of one user. The one that was idle longest is closed for a new one."""
+
+T = TypeVar("T")
+
+
+class McpCaller(Protocol):
+    """Who sends a request. `user` owns sessions, workspaces and artifacts.
+
+    `session` is the name of the session; empty if the connection decides.
+    """
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def session(self) -> str: ...
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether it may use some skills only."""
+        ...
+
+    def can_use(self, skill: str) -> bool:
+        """Whether it may use the skill with this name or id."""
+        ...
+
+    def admit(self) -> AbstractAsyncContextManager[object]:
+        """Wait until a call may start. Raises `TooManyRequests`."""
+        ...
+
+
+class LocalCaller:
+    """The user of this machine, who may do everything."""
+
+    user, session, is_restricted = "local", "", False
+
+    def __init__(self, session: str = "") -> None:
+        self.session = session
+
+    def can_use(self, skill: str) -> bool:  # noqa: ARG002
+        return True
+
+    def admit(self) -> AbstractAsyncContextManager[object]:
+        return AsyncExitStack()
+
+
+@dataclass(slots=True, eq=False)
+class _OpenSession:
+    """A session in use by `users` requests, whose calls are `tasks`."""
+
+    key: tuple[str, str]
+    ready: asyncio.Lock = field(default_factory=asyncio.Lock)
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    session: SkillSession | None = None
+    users: int = 0
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+    timer: asyncio.TimerHandle | None = None
+    is_closed: bool = False
+
+
+class McpSessions:
+    """Sessions by user and name. Belongs to one event loop. Close it."""
+
+    def __init__(
+        self,
+        runtime: SkillRuntime,
+        options: SessionOptions,
+        *,
+        app: str,
+        idle_timeout: float = IDLE_TIMEOUT,
+        max_sessions: int = MAX_SESSIONS,
+    ) -> None:
+        self._runtime = runtime
+        self._options = options
+        self._app = app
+        self._idle_timeout = idle_timeout
+        self._max_sessions = max_sessions
+        # Least recently used first.
+        self._open: dict[tuple[str, str], _OpenSession] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @asynccontextmanager
+    async def use(self, caller: McpCaller, name: str) -> AsyncGenerator[SkillSession]:
+        """The session of this name, which belongs to the user. Raises `TooManyRequests` if all others are in use."""
+        opened = self._enter((caller.user, name))
+        try:
+            async with opened.ready:
+                if opened.session is None:
+                    opened.session = await opened.stack.enter_async_context(self._open_session(caller, name))
+            task = asyncio.current_task()
+            assert task is not None  # noqa: S101 - this is a coroutine
+            opened.tasks.add(task)
+            try:
+                yield opened.session
+            finally:
+                opened.tasks.discard(task)
+        finally:
+            self._leave(opened)
+
+    async def close_session(self, user: str, name: str) -> None:
+        """Cancel the calls of a session, kill its commands and release its workspace. Safe to call twice."""
+        opened = self._open.pop((user, name), None)
+        if opened is not None:
+            await shield_until_done(self._close(opened))
+
+    async def close(self) -> None:
+        """Close all sessions."""
+        opened, self._open = list(self._open.values()), {}
+        await asyncio.gather(*(shield_until_done(self._close(one)) for one in opened))
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _open_session(self, caller: McpCaller, name: str) -> AbstractAsyncContextManager[SkillSession]:
+        options = self._options
+        if caller.is_restricted:
+
+            def is_visible(skill: Skill) -> bool:
+                return caller.can_use(skill.name)
+
+            options = replace(options, visible=is_visible)
+        return self._runtime.session(
+            name, user=caller.user, app=self._app, agent="mcp", options=options, keep_commands=False
+        )
+
+    def _enter(self, key: tuple[str, str]) -> _OpenSession:
+        opened = self._open.pop(key, None)
+        if opened is None:
+            self._make_room(key[0])
+            opened = _OpenSession(key)
+        self._open[key] = opened
+        opened.users += 1
+        if opened.timer is not None:
+            opened.timer.cancel()
+        return opened
+
+    def _leave(self, opened: _OpenSession) -> None:
+        opened.users -= 1
+        if opened.users or opened.is_closed:
+            return
+        if opened.session is None:
+            # It could not be opened.
+            self._open.pop(opened.key, None)
+            return
+        opened.timer = asyncio.get_running_loop().call_later(self._idle_timeout, self._expire, opened)
+
+    def _make_room(self, user: str) -> None:
+        own = [one for key, one in self._open.items() if key[0] == user]
+        if len(own) < self._max_sessions:
+            return
+        idle = next((one for one in own if not one.users), None)
+        if idle is None:
+            raise TooManyRequests(
+                f"{len(own)} sessions of {user!r} are in use, which is the maximum; end one of them",
+                limit="sessions",
+                retry_after=1,
+            )
+        self._expire(idle)
+
+    def _expire(self, opened: _OpenSession) -> None:
+        if self._open.get(opened.key) is opened and not opened.users:
+            del self._open[opened.key]
+            task = asyncio.get_running_loop().create_task(self._close(opened))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def _close(self, opened: _OpenSession) -> None:
+        opened.is_closed = True
+        if opened.timer is not None:
+            opened.timer.cancel()
+        here = asyncio.current_task()
+        running = [task for task in opened.tasks if task is not here]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        async with opened.ready:
+            await opened.stack.aclose()
+            if isinstance(self._runtime.store, MemorySessionStore):
+                # Clients can open sessions of ever new names, which must not stay in memory.
+                await self._runtime.store.delete(SessionKey(self._app, *opened.key))
+
+
+async def run_apart(work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[Any]] | None = None) -> T:
+    """Await work in a task of its own, which is cancelled once and whose cleanup is awaited. `tasks` has it meanwhile.
+
+    The scopes of anyio cancel again and again, which would interrupt the cleanup of processes.
+    """
+    task = asyncio.get_running_loop().create_task(work)
+    if tasks is not None:
+        tasks.add(task)
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task])
+        raise
+    finally:
+        if tasks is not None:
+            tasks.discard(task)
+    return task.result()

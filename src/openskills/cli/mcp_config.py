@@ -1,0 +1,212 @@
+"""Configurations of MCP clients for our server: rendered, or merged into their files without losing anything."""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from openskills.errors import InvalidArgument
+from openskills.filesystem import replace_file, rewrite_file
+from openskills.settings import Settings
+
+KEY_VARIABLE = "OPENSKILL_API_KEY"
+CLIENTS = ("claude", "codex", "vscode", "cursor")
+MAX_CONFIG_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEntry:
+    """How a client reaches our server: a command with its arguments, or a URL, with a key if `needs_key`."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    url: str = ""
+    needs_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """A file of a client and its new text. `replaces` is the entry of the same name that it had, if it differs."""
+
+    path: Path
+    before: str | None
+    after: str
+    replaces: Mapping[str, Any] | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        return self.before != self.after
+
+    def write(self) -> None:
+        """Write the file atomically. Raises `InvalidArgument` if it has changed meanwhile."""
+        if _read(self.path) != self.before:
+            raise InvalidArgument("--install", f"{self.path} was changed by another program; try again")
+        # A link stays a link: people keep such files elsewhere.
+        target = Path(os.path.realpath(self.path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if self.before is None:
+            replace_file(target, self.after.encode())
+        else:
+            rewrite_file(target, self.after.encode())
+
+
+def find_config_file(client: str, settings: Settings, project: Path) -> Path:
+    """The file in which a client looks for servers: of the project, or of the user for Codex."""
+    match client:
+        case "claude":
+            return project / ".mcp.json"
+        case "vscode":
+            return project / ".vscode" / "mcp.json"
+        case "cursor":
+            return project / ".cursor" / "mcp.json"
+        case _:
+            home = settings.environment.get("CODEX_HOME")
+            return (Path(home) if home else settings.home / ".codex") / "config.toml"
+
+
+def render_config(client: str, entry: ServerEntry) -> str:
+    """The configuration of a client that has only this server."""
+    if client == "codex":
+        return _render_toml(entry)
+    return json.dumps({_get_section(client): {entry.name: _build_json(client, entry)}}, indent=2) + "\n"
+
+
+def merge_config(client: str, entry: ServerEntry, path: Path) -> ConfigChange:
+    """Add the server to the file of a client; everything else in it stays.
+
+    Raises `InvalidArgument` for a file that cannot be changed safely, such as JSON with comments.
+    """
+    before = _read(path)
+    if before is None or not before.strip():
+        return ConfigChange(path, before, render_config(client, entry))
+    if client == "codex":
+        return _merge_toml(entry, path, before)
+    return _merge_json(client, entry, path, before)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_CONFIG_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    if len(data) > MAX_CONFIG_BYTES:
+        raise InvalidArgument("--install", f"{path} has more than {MAX_CONFIG_BYTES:,} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise InvalidArgument("--install", f"{path} is not UTF-8 text; use --print-config instead") from None
+
+
+def _get_section(client: str) -> str:
+    return "servers" if client == "vscode" else "mcpServers"
+
+
+_KEY_REFERENCES = {
+    "claude": f"${{{KEY_VARIABLE}}}",
+    "vscode": f"${{env:{KEY_VARIABLE}}}",
+    "cursor": f"${{env:{KEY_VARIABLE}}}",
+}
+
+
+def _build_json(client: str, entry: ServerEntry) -> dict[str, Any]:
+    if entry.url:
+        found: dict[str, Any] = {"type": "http", "url": entry.url}
+        if entry.needs_key:
+            found["headers"] = {"Authorization": f"Bearer {_KEY_REFERENCES[client]}"}
+        return found
+    return {"type": "stdio", "command": entry.command[0], "args": list(entry.command[1:])}
+
+
+def _merge_json(client: str, entry: ServerEntry, path: Path, before: str) -> ConfigChange:
+    try:
+        found: Any = json.loads(before, object_pairs_hook=_refuse_duplicates)
+    except (ValueError, RecursionError) as error:
+        hint = "use --print-config and add it yourself"
+        raise InvalidArgument("--install", f"{path} is not plain JSON ({str(error)[:200]}); {hint}") from None
+    section = _get_section(client)
+    whole = _to_object(found, path)
+    known = _to_object(whole.get(section, {}), path)
+    wanted, earlier = _build_json(client, entry), known.get(entry.name)
+    if earlier == wanted:
+        return ConfigChange(path, before, before)
+    merged: dict[str, Any] = {**whole, section: {**known, entry.name: wanted}}
+    after = json.dumps(merged, indent=_find_indent(before), ensure_ascii=False) + "\n"
+    return ConfigChange(path, before, after, earlier)
+
+
+def _to_object(value: Any, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidArgument("--install", f"{path} does not have the expected form; use --print-config instead")
+    return cast("dict[str, Any]", value)
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _find_indent(text: str) -> int | str:
+    line = next((line for line in text.splitlines()[1:] if line.strip()), "  ")
+    blank = line[: len(line) - len(line.lstrip())]
+    return blank if blank.startswith("\t") else len(blank) or 2
+
+
+def _render_toml(entry: ServerEntry) -> str:
+    lines = [f"[mcp_servers.{entry.name}]"]
+    if entry.url:
+        lines.append(f"url = {_quote(entry.url)}")
+        lines += [f"bearer_token_env_var = {_quote(KEY_VARIABLE)}"] if entry.needs_key else []
+    else:
+        lines.append(f"command = {_quote(entry.command[0])}")
+        lines.append(f"args = [{', '.join(map(_quote, entry.command[1:]))}]")
+    return "\n".join(lines) + "\n"
+
+
+def _quote(text: str) -> str:
+    # Strings of JSON are basic strings of TOML, apart from the delete character.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _merge_toml(entry: ServerEntry, path: Path, before: str) -> ConfigChange:
+    found = _parse_toml(before, path)
+    block = _render_toml(entry)
+    wanted = _parse_toml(block, path)["mcp_servers"][entry.name]
+    servers = _to_object(found.get("mcp_servers", {}), path)
+    earlier = servers.get(entry.name)
+    if earlier == wanted:
+        return ConfigChange(path, before, before)
+    kept = before if earlier is None else "".join(_drop_table(before, f"[mcp_servers.{entry.name}]"))
+    after = f"{kept.rstrip()}\n\n{block}".lstrip("\n")
+    try:
+        merged = tomllib.loads(after)
+    except tomllib.TOMLDecodeError:
+        merged = None
+    if merged != {**found, "mcp_servers": {**servers, entry.name: wanted}}:
+        raise InvalidArgument("--install", f"{path} cannot be changed safely; use --print-config and add it yourself")
+    return ConfigChange(path, before, after, earlier)
+
+
+def _parse_toml(text: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidArgument("--install", f"{path} is not valid TOML ({error}); correct it first") from None
+
+
+def _drop_table(text: str, header: str) -> Sequence[str]:
+    """The lines of a TOML file without those of one table. Comments before the next table stay."""
+    kept: list[str] = []
+    inside = False
+    for line in text.splitlines(keepends=True):
+        bare = line.strip()
+        if bare.startswith("["):
+            inside = bare.partition("#")[0].strip() == header
+        if not inside or bare.startswith("#"):
+            kept.append(line)
+    return kept

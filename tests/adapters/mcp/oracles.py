@@ -1,0 +1,54 @@
+"""Programs of others that judge our MCP server: the conformance suite and the Inspector, run by Node."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "mcp_oracles.sh"
+_PACKAGES = "node_modules/@modelcontextprotocol"
+PATIENCE = 120
+
+
+@dataclass(frozen=True)
+class Oracles:
+    """The installed programs; `conformance` and `inspect` run them in `directory`, with an empty home."""
+
+    node: str
+    installed: Path
+    directory: Path
+
+    def conformance(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._run(f"{_PACKAGES}/conformance/dist/index.js", *arguments)
+
+    def inspect(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._run(f"{_PACKAGES}/inspector/clients/launcher/build/index.js", "--cli", *arguments)
+
+    def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.node, str(self.installed / program), *arguments],
+            cwd=self.directory,
+            env={"HOME": str(self.directory), "PATH": f"{Path(self.node).parent}:/usr/bin:/bin"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+
+@pytest.fixture
+def oracles(tmp_path: Path) -> Oracles:
+    """The programs that `make test` installs. Where they are missing the test is skipped; in CI it fails."""
+    node, found = (
+        subprocess.run([SCRIPT, option], capture_output=True, text=True, check=True).stdout.strip()
+        for option in ("--node", "--directory")
+    )
+    if not Path(found, "complete").exists():
+        reason = "needs the MCP conformance suite and the Inspector; install them with scripts/mcp_oracles.sh"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{reason} (CI=true, so this is a failure and not a skip)")
+        pytest.skip(reason)
+    return Oracles(node, Path(found), tmp_path)
