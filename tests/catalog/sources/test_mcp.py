@@ -706,8 +706,11 @@ def test_skills_of_a_server_on_the_plain_sdk_are_verified_and_downloaded(
 async def test_a_session_loads_reads_and_runs_a_skill_of_a_server(
     scenario: McpScenario, settings: Settings, opened: OpenSource
 ) -> None:
+    scenario.add("knowledge", {"guide.md": b"Run `ls`."})
     catalog = Catalog([opened(scenario.write())], settings)
     async with SkillRuntime(catalog, executor="auto", settings=settings) as runtime, runtime.session("s") as session:
+        assert any("skill_run" in str(one) for one in session.tools("openai"))
+        assert scenario.calls == ["skills/list"]
         loaded = await session.call("skill_load", {"skill": "echo", "docs": ["references/guide.md"]})
         assert loaded.error is None, loaded.text
         assert "resources/read skill://echo/scripts/say.py" not in scenario.calls
