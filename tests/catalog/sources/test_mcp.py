@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import stat
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -685,6 +686,19 @@ def test_skills_of_fastmcp_are_listed_verified_and_downloaded(
     (skill,) = catalog.skills
     skill.download()
     for path in ("SKILL.md", "scripts/run me.py", "p.png"):
+        assert (skill.path / path).read_bytes() == (folder / path).read_bytes()
+
+
+def test_skills_of_our_own_server_are_listed_verified_and_downloaded(
+    settings: Settings, opened: OpenSource, write_skill: WriteSkill
+) -> None:
+    folder = write_skill("alpha", front="metadata:\n  version: 1.0\n")
+    (folder / "p.png").write_bytes(PICTURE)
+    catalog = Catalog([opened(f"mcp:{sys.executable} -m openskills mcp {folder.parent}")], settings)
+    assert catalog.problems == ()
+    (skill,) = catalog.skills
+    skill.download()
+    for path in ("SKILL.md", "p.png"):
         assert (skill.path / path).read_bytes() == (folder / path).read_bytes()
 
 
