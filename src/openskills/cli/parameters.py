@@ -188,8 +188,7 @@ def join_folders(paths: list[str] | None, skills: list[str] | None) -> list[str]
 
 
 Trust = Annotated[
-    bool,
-    typer.Option("--trust", help="Use skills of the project and of MCP servers, and the project file, without asking."),
+    bool, typer.Option("--trust", help="Use the project's skills and file, and MCP servers, without asking, once.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Project = Annotated[

@@ -136,7 +136,7 @@ def ask_for_server_trust(server: "McpSource") -> None:
         return
     warn("The server ", (escape_line(server.label), "bold"), " has new or changed skills that are not trusted yet:")
     show_server_skills(undecided, warn)
-    agreed = ask_to_use_skills("of this server")
+    agreed = ask_to_use_skills("Use the skills of this server?")
     if agreed is not None:
         server.remember(undecided, TrustAnswer.YES if agreed else TrustAnswer.NO)
 
@@ -172,10 +172,10 @@ def select_covered_skills(places: "Sequence[SkillLocation]", found: "CatalogSnap
     return sorted((skill for skill in skills if skill.source in labels), key=lambda skill: (skill.name, skill.source))
 
 
-def ask_to_use_skills(whose: str = "of this project", *, grants: bool = False) -> bool | None:
-    """Ask whether to use skills, and with `grants` what the project file grants; see `ask`."""
+def ask_to_use_skills(question: str = "Use the skills of this project?") -> bool | None:
+    """Ask whether to use skills; see `ask`."""
     warn("Skills instruct agents and may contain programs. Review them before you agree.")
-    return ask(f"Use the skills {whose}{', and grant them what the project file says' if grants else ''}?")
+    return ask(question)
 
 
 def show_names(skills: "list[Skill]", write: Callable[..., None]) -> None:

@@ -42,7 +42,7 @@ def trust(
     project: Project = None,
     as_json: Json = False,
 ) -> None:
-    """Trust the skills of a project, and what its project file grants them, or the skills of an MCP server.
+    """Trust the skills of a project or of an MCP server, and what the project file grants.
 
     Shows the skill directories of the project, a digest of all files in each, and the skills; the project file
     (openskills.toml) and what it grants; then asks, and stores the answer for each directory and the file. Trust ends
@@ -149,7 +149,7 @@ def _decide_server(server: "McpSource", yes: bool, as_json: bool) -> None:
         say(f"skills   {pluralize(len(skills), 'skill')}")
         show_server_skills(skills, say)
         report_problems(problems)
-    agreed = yes or (ask_to_use_skills("of this server") if not as_json and can_ask() and new else None)
+    agreed = yes or (ask_to_use_skills("Use the skills of this server?") if not as_json and can_ask() and new else None)
     if agreed is not None:
         server.remember(new, TrustAnswer.YES if agreed else TrustAnswer.NO)
     trusted = bool(skills) and (bool(agreed) or not new)
@@ -196,7 +196,8 @@ def _decide(
         _show(project, file, before, found)
     granted = file.describe_grants() if file is not None else []
     can_decide = not as_json and can_ask() and any(map(_can_ask_about, before))
-    agreed = yes or (ask_to_use_skills(grants=bool(granted)) if can_decide else None)
+    more = ", and grant them what the project file says" if granted else ""
+    agreed = yes or (ask_to_use_skills(f"Use the skills of this project{more}?") if can_decide else None)
     places = before if agreed is None else _remember(project, before, agreed)
     trusted = all(place.is_trusted for place in places)
     if as_json:

@@ -1,5 +1,4 @@
-"""OpenSkill and the Model Context Protocol: skills, their tools and hosted skills for MCP clients,
-and the tools of MCP servers for agents.
+"""MCP: skills, their tools and hosted skills for any MCP client, and tools of MCP servers for agents.
 
 Importing this package loads nothing else. It needs the extra `mcp`.
 """
