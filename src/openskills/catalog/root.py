@@ -28,7 +28,7 @@ class ListedSkill:
     """
 
     front_matter: str
-    files: RemoteFiles
+    files: RemoteFiles = field(compare=False)
     where: str
     name: str = ""
 

@@ -302,7 +302,8 @@ class Skill:
 
         needs = self.manifest.requirements
         tools = (tool.lower().startswith(_COMMAND_TOOLS) for tool in self.manifest.allowed_tools)
-        if needs.bins or needs.any_bins or any(tools):
+        # The files of a server's skill are not downloaded before they are needed.
+        if needs.bins or needs.any_bins or any(tools) or self.remote is not None:
             return True
         try:
             resources = self.resources()

@@ -195,6 +195,7 @@ _EXTRAS = {
     "redis": (("redis",), "sessions in Redis"),
     "s3": (("obstore",), "artifacts in S3"),
     "host": (("fastapi", "jsonschema-rs", "orjson", "uvicorn"), "the HTTP host"),
+    "mcp": (("mcp",), "MCP clients and servers"),
     "langchain": (("deepagents", "langchain", "langgraph"), "LangChain and deepagents"),
     "otel": (("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"), "OpenTelemetry"),
 }

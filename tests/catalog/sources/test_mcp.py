@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import stat
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -532,9 +533,10 @@ def test_skills_of_equal_name_are_told_apart_by_their_paths(
     scenario.add("refunds", under="acme/billing/")
     scenario.add("refunds", under="acme/support/")
     scenario.add("other")
+    scenario.add("refunds", under="acme-billing/")
+    names = ["acme-billing-refunds", "acme-support-refunds", "other", "refunds-"]
     catalog = Catalog([opened(scenario.write())], settings)
-    names = ["acme-billing-refunds", "acme-support-refunds", "other"]
-    assert [skill.name for skill in catalog.skills] == names
+    assert [skill.name.rstrip("0123456789abcdef") for skill in catalog.skills] == names
     assert {problem.rule for problem in catalog.problems} == {"mcp-name"}
     for skill in catalog.skills:
         skill.download()
@@ -687,6 +689,19 @@ def test_skills_of_fastmcp_are_listed_verified_and_downloaded(
         assert (skill.path / path).read_bytes() == (folder / path).read_bytes()
 
 
+def test_skills_of_our_own_server_are_listed_verified_and_downloaded(
+    settings: Settings, opened: OpenSource, write_skill: WriteSkill
+) -> None:
+    folder = write_skill("alpha", front="metadata:\n  version: 1.0\n")
+    (folder / "p.png").write_bytes(PICTURE)
+    catalog = Catalog([opened(f"mcp:{sys.executable} -m openskills mcp {folder.parent}")], settings)
+    assert catalog.problems == ()
+    (skill,) = catalog.skills
+    skill.download()
+    for path in ("SKILL.md", "p.png"):
+        assert (skill.path / path).read_bytes() == (folder / path).read_bytes()
+
+
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_skills_of_a_server_on_the_plain_sdk_are_verified_and_downloaded(
     transport: str, tmp_path: Path, settings: Settings, opened: OpenSource, write_skill: WriteSkill
@@ -705,8 +720,11 @@ def test_skills_of_a_server_on_the_plain_sdk_are_verified_and_downloaded(
 async def test_a_session_loads_reads_and_runs_a_skill_of_a_server(
     scenario: McpScenario, settings: Settings, opened: OpenSource
 ) -> None:
+    scenario.add("knowledge", {"guide.md": b"Run `ls`."})
     catalog = Catalog([opened(scenario.write())], settings)
     async with SkillRuntime(catalog, executor="auto", settings=settings) as runtime, runtime.session("s") as session:
+        assert any("skill_run" in str(one) for one in session.tools("openai"))
+        assert scenario.calls == ["skills/list"]
         loaded = await session.call("skill_load", {"skill": "echo", "docs": ["references/guide.md"]})
         assert loaded.error is None, loaded.text
         assert "resources/read skill://echo/scripts/say.py" not in scenario.calls

@@ -174,6 +174,8 @@ class SkillResources:
         """The skill as it is on disk, read only if a file has changed; None if it cannot be read."""
         before = self._known.get(skill.directory)
         try:
+            # A skill of another MCP server.
+            skill.download()
             stamp = _stamp_folder(skill)
             if before is not None and before[0] == stamp and before[1] is not None and before[1].skill is skill:
                 return before[1]

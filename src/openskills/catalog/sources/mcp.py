@@ -15,7 +15,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -233,6 +233,7 @@ class McpSource:
         progress(f"asking {self.label}", 0, None)
         skills, problems = self.list_skills()
         names = Counter(skill.name for skill in skills)
+        taken = set(names)
         untrusted = [skill for skill in skills if skill.answer is not TrustAnswer.YES]
         listed: dict[str, ListedSkill] = {}
         for skill in skills:
@@ -241,7 +242,8 @@ class McpSource:
             if skill.digest in self._rejected:
                 problems.append(self._rejected[skill.digest])
                 continue
-            name = _build_unique_name(skill) if names[skill.name] > 1 else ""
+            name = _build_unique_name(skill, taken) if names[skill.name] > 1 else ""
+            taken.add(name)
             folder = self._place / "skills" / cache_key(f"{skill.digest}{name}") / skill.name
             listed[str(folder)] = ListedSkill(
                 skill.front_matter, McpFiles(self, skill, folder), f"{self.label} {skill.uri}", name
@@ -437,11 +439,11 @@ def digest_skills(skills: Iterable[McpSkill]) -> str:
     return hashlib.sha256("\n".join(sorted(skill.digest for skill in skills)).encode()).hexdigest()
 
 
-def _build_unique_name(skill: McpSkill) -> str:
+def _build_unique_name(skill: McpSkill, taken: Set[str]) -> str:
     """A name from the whole path of a skill, for one that has the same name as another: `acme-billing-refunds`."""
     path = unquote(skill.uri.partition("://")[2].removesuffix(f"/{SKILL_FILE}")).lower()
     name = re.sub(r"[^a-z0-9]+", "-", path).strip("-")
-    return name if name != skill.name and len(name) <= 64 else f"{skill.name[:55]}-{cache_key(skill.uri)[:8]}"
+    return name if name not in taken and len(name) <= 64 else f"{skill.name[:55]}-{cache_key(skill.uri)[:8]}"
 
 
 class McpFiles:
