@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from host_servers import FUNCTION_SKILL, bentoml, fastmcp, other, ours
-from host_wrk import Address, Load, NoAnswers, pressed
+from host_wrk import Address, Load, NoAnswers, find_wrk, pressed
 from report import Bar, Target
 from running_part import TINY, NotMeasured, Part, Surroundings, plain_table
 
@@ -82,7 +82,10 @@ class Round:
 async def measure(at: Surroundings) -> Part:
     """All hosts that are to be had, in turns."""
     rounds, seconds = (1, 1) if at.extent.many < 10 else (2, 2) if at.extent.many < 100 else (3, 3)
+    # The smallest extent only sees whether it works.
+    limit = 100 if at.extent == TINY else None
     missing: dict[str, str] = {}
+    find_wrk()
     async with AsyncExitStack() as stack:
         found = await _addresses(at.scratch, stack, missing)
         loads: dict[str, list[Load]] = {name: [] for name in found}
@@ -93,7 +96,8 @@ async def measure(at: Surroundings) -> Part:
                 if name in missing:
                     continue
                 try:
-                    load = await pressed(address, at.scratch, connections=CONNECTIONS, seconds=seconds if number else 1)
+                    length = seconds if number else 1
+                    load = await pressed(address, at.scratch, connections=CONNECTIONS, seconds=length, limit=limit)
                 except NoAnswers as error:
                     if name in OURS:
                         raise

@@ -21,6 +21,16 @@ end
 """
 
 
+# Only where the numbers mean nothing: counting takes time.
+_STOPS = """\
+local answers = 0
+function response()
+  answers = answers + 1
+  if answers >= {limit} then wrk.thread:stop() end
+end
+"""
+
+
 class NoAnswers(RuntimeError):
     """A host that does not answer, or no more; the message says what `wrk` said."""
 
@@ -45,14 +55,23 @@ class Load:
     failed: int
 
 
-async def pressed(address: Address, scratch: Path, *, connections: int, seconds: float) -> Load:
-    """Keep this many connections busy for a while. Raises `NoAnswers`, or `NotMeasured` where there is no `wrk`."""
+def find_wrk() -> str:
+    """The path of the program. Raises `NotMeasured`."""
     wrk = shutil.which("wrk")
     if wrk is None:
         raise NotMeasured("wrk is missing (Debian: apt-get install wrk)")
+    return wrk
+
+
+async def pressed(
+    address: Address, scratch: Path, *, connections: int, seconds: float, limit: int | None = None
+) -> Load:
+    """Keep this many connections busy for a while, or until so many answers. Raises `NoAnswers`, `NotMeasured`."""
+    wrk = find_wrk()
     headers = "\n".join(f"wrk.headers[{_lua(name)}] = {_lua(value)}" for name, value in address.headers.items())
     script = scratch / f"wrk-{abs(hash(address.url))}.lua"
-    script.write_text(_SCRIPT.format(body=_lua(address.body), headers=headers), "utf-8")
+    stops = "" if limit is None else _STOPS.format(limit=limit)
+    script.write_text(_SCRIPT.format(body=_lua(address.body), headers=headers) + stops, "utf-8")
     argv = [wrk, "-t1", f"-c{connections}", f"-d{max(round(seconds), 1)}s", "--timeout", "30s", "-s", str(script)]
     process = await asyncio.create_subprocess_exec(
         *argv, address.url, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT

@@ -35,6 +35,7 @@ MEANINGS = {
     "yaml-surrogates": "A character is not written as two surrogates, such as `\\ud83d\\udcc4`.",
     "yaml-unquoted": "A value with `: `, a stray quote or several paragraphs is quoted. It is taken as text.",
     "yaml-layout": "The fields can be read together. They are read one by one.",
+    "suppression-unknown": "A comment that suppresses problems (`openskills: ignore RULE`) names rules.",
     "yaml-duplicate-key": "No key is repeated. The last one counts.",
 }
 """What is wanted by the rules that reading and discovery check; other rules say it in their docstrings."""
@@ -96,6 +97,25 @@ CATALOG = (
         "Somebody has agreed to the skills of the project as they are now.",
         "look at them, then `openskills trust`",
     ),
+    (
+        "mcp-untrusted",
+        "warning",
+        "Somebody has agreed to the skills of an MCP server as they are now.",
+        "look at them with `openskills trust SERVER`",
+    ),
+    (
+        "mcp-mismatch",
+        "error",
+        "A file of a skill is what the MCP server lists: its size, its digest, its front matter.",
+        "tell the operator of the server",
+    ),
+    (
+        "mcp-skill",
+        "error",
+        "An MCP server lists a skill as the specification says, with digests and within the limits.",
+        "tell the operator of the server",
+    ),
+    ("mcp-name", "note", "Names of the skills of one MCP server are unique.", "use the name in the message"),
     (
         "scan-limit",
         "warning",

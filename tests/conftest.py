@@ -18,6 +18,7 @@ from tests.long_form import examples
 from tests.servers.postgres import postgres_server as postgres_server
 from tests.servers.redis import redis_server as redis_server
 from tests.servers.s3 import s3_server as s3_server
+from tests.servers.warm_openskills import end_warm_openskills as end_warm_openskills
 from tests.servers.warm_openskills import warm_openskills as warm_openskills
 
 

@@ -1,10 +1,22 @@
-"""The environment becomes one value, read in one place."""
+"""The environment and the project file become values, each read in one place."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from openskills.errors import InvalidArgument
+from openskills.project import (
+    MAX_BYTES,
+    PROJECT_FILE,
+    SkillGrants,
+    ValidateOptions,
+    combine_grants,
+    find_project_file,
+    open_project,
+    read_project,
+)
 from openskills.settings import Settings, find_variable, parse_amount, parse_seconds
 
 
@@ -74,6 +86,7 @@ def test_an_empty_environment_gives_the_documented_defaults_of_the_host(
     assert (settings.host_history, settings.host_history_days) == (settings.state_dir / "host.db", 30)
     assert settings.host_history_content is False
     assert (settings.host_api_key, settings.host_http_targets) == (None, ())
+    assert (settings.mcp_keys, settings.mcp_env) == ({}, ())
 
 
 def test_everything_about_the_host_can_be_said(tmp_path: Path) -> None:
@@ -92,6 +105,8 @@ def test_everything_about_the_host_can_be_said(tmp_path: Path) -> None:
             "OPENSKILL_HOST_HISTORY_DAYS": "7",
             "OPENSKILL_HOST_HISTORY_CONTENT": "yes",
             "OPENSKILL_API_KEY": "osk_secret",
+            "OPENSKILL_MCP_KEYS": "MCP.example.org=a=b other.example:8443=c",
+            "OPENSKILL_MCP_ENV": "TOKEN, LANG",
             "OPENSKILL_HOST_HTTP_TARGETS": "api.example.org, 10.0.0.0/8 https://x.example/",
         }
     )
@@ -102,6 +117,8 @@ def test_everything_about_the_host_can_be_said(tmp_path: Path) -> None:
     assert (settings.host_keys, settings.host_history) == (tmp_path / "k.json", tmp_path / "h.db")
     assert (settings.host_history_days, settings.host_history_content) == (7, True)
     assert settings.host_api_key == "osk_secret"
+    assert settings.mcp_keys == {"mcp.example.org": "a=b", "other.example:8443": "c"}
+    assert settings.mcp_env == ("TOKEN", "LANG")
     assert settings.host_http_targets == ("api.example.org", "10.0.0.0/8", "https://x.example/")
 
 
@@ -291,3 +308,151 @@ def test_an_amount_is_read_as_people_write_it(text: str, meaning: int) -> None:
     assert parse_amount(text, "limits") == meaning
     with pytest.raises(InvalidArgument, match=r"^limits: invalid amount '-1'"):
         parse_amount("-1", "limits")
+
+
+def write_project(directory: Path, text: str) -> Path:
+    path = directory / PROJECT_FILE
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_a_project_file_has_grants_by_skill_and_the_options_of_validate(tmp_path: Path) -> None:
+    text = """
+        [skills."*"]
+        timeout = "2m"
+        network = ["api.example.org", "*.example.com:8443"]
+
+        [skills.pdf]
+        packages = ["pypdf>=4", "pillow"]
+        npm = ["sharp@0.33"]
+        venv = "envs/pdf"
+        secrets = ["PDF_KEY"]
+        environment = { LEVEL = "3" }
+        timeout = 1.5
+
+        [validate]
+        select = ["link-dead"]
+        ignore = ["body-lines"]
+
+        [validate.per-file-ignores]
+        "vendor/**" = ["link-dead"]
+
+        [validate.per-skill-ignores]
+        pdf = ["name-folder"]
+    """
+    found = read_project(write_project(tmp_path, text))
+    general = SkillGrants(network=("api.example.org", "*.example.com:8443"), timeout=120)
+    own = SkillGrants(
+        secrets=("PDF_KEY",),
+        environment={"LEVEL": "3"},
+        timeout=1.5,
+        packages=("pypdf>=4", "pillow"),
+        npm=("sharp@0.33",),
+        venv=tmp_path / "envs/pdf",
+    )
+    assert found.grants == {"*": general, "pdf": own}
+    assert found.validate == ValidateOptions(
+        ("link-dead",), ("body-lines",), {"vendor/**": ("link-dead",)}, {"pdf": ("name-folder",)}
+    )
+    assert combine_grants(found.grants, "pdf") == replace(own, network=general.network)
+    assert combine_grants(found.grants, "other") == combine_grants(found.grants, None) == general
+    assert found.locate("skills", "pdf", "timeout") == f"{found.path}:12"
+    assert not SkillGrants()
+    assert own.merge(SkillGrants(timeout=9)).timeout == 9
+    assert read_project(write_project(tmp_path, text + "\n# changed")).digest != found.digest
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[skils.pdf]", ":1: skils: unknown key; did you mean skills?"),
+        ("[skills.pdf]\nnetwrk = []", ":2: skills.pdf.netwrk: unknown key; did you mean network?"),
+        ('[skills."*"]\nzzz = 1', ':2: skills."*".zzz: unknown key; use network, secrets, environment, timeout'),
+        ('[skills.pdf]\nnetwork = "a.example"', ':2: skills.pdf.network: expected a list, got a string; write ["a.ex'),
+        ("[skills.pdf]\nsecrets = [1]", ":2: skills.pdf.secrets: expected a string, got a number"),
+        ('[skills.pdf]\nsecrets = ["sk-hunter2"]', "item 1 is not the name of a variable; do not put values here"),
+        ("[skills.pdf.environment]\nA = 1", ":2: skills.pdf.environment.A: expected a string, got a number; put it in"),
+        ('[skills.pdf]\nenvironment."a b" = "c"', ':2: skills.pdf.environment."a b": invalid variable name'),
+        ("[skills.pdf]\ntimeout = true", ":2: skills.pdf.timeout: expected a number of seconds"),
+        ("[skills.pdf]\ntimeout = nan", "expected a number of seconds"),
+        ("[skills.pdf]\ntimeout = inf", "expected a number of seconds"),
+        ("[skills.pdf]\ntimeout = 0", "expected a number of seconds"),
+        ('[skills.pdf]\ntimeout = "soon"', 'expected a number of seconds, or text such as "90s"'),
+        ('[skills.pdf]\npackages = ["--index-url=http://x"]', "is an option of the installer; name a package"),
+        ('[skills.pdf]\nnpm = [""]', ":2: skills.pdf.npm: a string is empty or has unprintable characters"),
+        ("[skills.pdf]\nvenv = 2020-01-01", ":2: skills.pdf.venv: expected a string, got a date or time"),
+        ("skills = 1", ":1: skills: expected a table, got a number"),
+        ("[[skills.pdf]]", ":1: skills.pdf: expected a table, got a list"),
+        ("[validate]\nselct = []", ":2: validate.selct: unknown key; did you mean select?"),
+        ('[validate.per-file-ignores]\n"a/*" = "x"', ':2: validate.per-file-ignores."a/*": expected a list'),
+        ("[skills", "not valid TOML: Expected"),
+        ("a = 1\na = 2\n", "not valid TOML: Cannot overwrite a value (at line 2, column 6)"),
+        ("a = " + "[" * 100_000, "not valid TOML: nested too deeply"),
+        ("a = 1" + "0" * 5_000, "not valid TOML: Exceeds the limit"),
+        ("#" * (MAX_BYTES + 1), "has more than 1,048,576 bytes"),
+    ],
+)
+def test_a_fault_in_a_project_file_names_the_file_the_line_the_key_and_the_fix(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = write_project(tmp_path, text)
+    with pytest.raises(InvalidArgument) as caught:
+        read_project(path)
+    assert caught.value.message.startswith(str(path))
+    assert message in caught.value.message
+    assert "hunter2" not in caught.value.message
+
+
+def test_what_is_not_a_text_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    path = tmp_path / PROJECT_FILE
+    for make, message in (
+        (lambda: os.mkfifo(path), "not a regular file"),
+        (path.mkdir, "Is a directory|not a regular file"),
+        (lambda: path.symlink_to("nowhere"), "cannot be read: No such file"),
+        (lambda: path.write_bytes(b"a = '\xff'"), "not UTF-8 at byte 5"),
+    ):
+        make()
+        with pytest.raises(InvalidArgument, match=message):
+            open_project(None, settings_for(tmp_path), tmp_path)
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def settings_for(home: Path, **variables: str) -> Settings:
+    return Settings.from_env({"HOME": str(home), **variables})
+
+
+def test_the_nearest_project_file_counts_up_to_the_repository_or_the_home_directory(tmp_path: Path) -> None:
+    deep = tmp_path / "home" / "repo" / "a" / "b"
+    deep.mkdir(parents=True)
+    outside = write_project(tmp_path, "")
+    home = tmp_path / "home"
+    assert find_project_file(deep, tmp_path / "other") == outside
+    assert find_project_file(deep, home) is None
+    at_home = write_project(home, "")
+    assert find_project_file(deep, home) == at_home
+    (home / "repo" / ".git").mkdir()
+    assert find_project_file(deep, home) is None
+    at_root = write_project(home / "repo", "")
+    assert find_project_file(deep, home) == at_root
+    near = write_project(home / "repo" / "a", "")
+    assert find_project_file(deep, home) == near
+
+
+def test_a_project_file_can_be_named_and_disabled(tmp_path: Path) -> None:
+    write_project(tmp_path, "")
+    named = tmp_path / "other.toml"
+    named.write_text("[skills.a]\ntimeout = 1\n")
+    settings = settings_for(tmp_path / "home")
+    assert (found := open_project(None, settings, tmp_path)) is not None
+    assert found.path.name == PROJECT_FILE
+    assert open_project("off", settings, tmp_path) is None
+    assert (found := open_project(str(named), settings, tmp_path)) is not None
+    assert found.path == named
+    by_variable = settings_for(tmp_path / "home", OPENSKILL_PROJECT=str(named))
+    assert (found := open_project(None, by_variable, tmp_path)) is not None
+    assert found.path == named
+    assert open_project(None, settings_for(tmp_path / "home", OPENSKILL_PROJECT="off"), tmp_path) is None
+    with pytest.raises(InvalidArgument, match="--project: gone is not a file; name a project file, or off for none"):
+        open_project("gone", settings)
+    with pytest.raises(InvalidArgument, match="OPENSKILL_PROJECT: gone is not a file"):
+        open_project(None, settings_for(tmp_path, OPENSKILL_PROJECT="gone"))

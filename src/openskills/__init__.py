@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         SourceUnavailable,
         UnknownSkill,
     )
+    from openskills.project import SkillGrants
     from openskills.prompt.overview import Overview, overview
     from openskills.runtime.options import SessionOptions
     from openskills.runtime.runtime import SkillRuntime
@@ -58,6 +59,7 @@ __all__ = [
     "Severity",
     "Skill",
     "SkillError",
+    "SkillGrants",
     "SkillManifest",
     "SkillRuntime",
     "SkillSession",
@@ -90,6 +92,7 @@ _HOME = {
     "Severity": "skillmd.problem",
     "Skill": "catalog.skill",
     "SkillError": "errors",
+    "SkillGrants": "project",
     "SkillManifest": "skillmd.manifest",
     "SkillRuntime": "runtime.runtime",
     "SkillSession": "runtime.session",

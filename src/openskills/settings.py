@@ -27,6 +27,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "config_dir": _CONFIG,
     "state_dir": _STATE,
     "skills_root": ("SKILLS_ROOT",),
+    "project": ("OPENSKILL_PROJECT",),
     "search_path": ("PATH",),
     "index": ("OPENSKILL_INDEX",),
     "debug": ("OPENSKILL_DEBUG",),
@@ -38,6 +39,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "allowed_commands": ("OPENSKILL_RUN_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"),
     "denied_commands": ("OPENSKILL_RUN_DENIED_COMMANDS", "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS"),
     "host_roots": ("OPENSKILL_HOST_ROOTS",),
+    "package_hosts": ("OPENSKILL_PACKAGE_HOSTS",),
     "container_image": ("OPENSKILL_CONTAINER_IMAGE",),
     "docker_host": ("DOCKER_HOST",),
     "sandbox_uids": ("OPENSKILL_SANDBOX_UIDS",),
@@ -59,6 +61,8 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "host_history_content": ("OPENSKILL_HOST_HISTORY_CONTENT",),
     "host_api_key": ("OPENSKILL_API_KEY",),
     "host_http_targets": ("OPENSKILL_HOST_HTTP_TARGETS",),
+    "mcp_keys": ("OPENSKILL_MCP_KEYS",),
+    "mcp_env": ("OPENSKILL_MCP_ENV",),
 }
 """The variables of each field of `Settings`; the first one that is set counts."""
 _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": _GIB, "t": 1024**4}
@@ -69,9 +73,11 @@ _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": _GIB, "t": 1024**4}
 class Settings:
     """Directories, limits and choices of one process.
 
-    `environment` is the environment that was read; requirements of skills are checked against it. `python` is the
+    `environment` is the environment that was read; requirements of skills are checked against it. `project` is the
+    path of the project file, `off` for none, or None: the one that applies to the current directory. `python` is the
     interpreter that commands find as `python` and `python3`; None means the one that runs OpenSkill.
     `allowed_commands` is None when every command is allowed. `host_roots` are the directories for `host://` inputs.
+    `package_hosts` are hosts that installing packages may reach, besides those of the configured indexes.
     `sandbox_uids` are the first and last user id for commands when OpenSkill runs as root. `sandbox_kept` is how many
     seconds an idle sandbox is kept for reuse. `trace_content` allows texts of models, skills and users in spans and
     logs.
@@ -80,6 +86,9 @@ class Settings:
     `http_base_url` is its address for clients, without a trailing slash. `host_concurrency` 0 means twice the number
     of cores. `host_auth` is `auto`, `on` or `off`. `host_history` is None when it is off. `host_http_targets` are the
     targets that the `http` runner may call.
+
+    For MCP servers that skills and tools come from: `mcp_keys` has the key of each host, and `mcp_env` the names of
+    variables that servers that are commands get, besides PATH, HOME and the like.
     """
 
     home: Path
@@ -88,6 +97,7 @@ class Settings:
     config_dir: Path
     state_dir: Path
     skills_root: str | None
+    project: str | None
     search_path: str
     index: bool
     debug: bool
@@ -99,6 +109,7 @@ class Settings:
     allowed_commands: tuple[str, ...] | None
     denied_commands: tuple[str, ...]
     host_roots: tuple[Path, ...]
+    package_hosts: tuple[str, ...]
     container_image: str | None
     docker_host: str | None
     sandbox_uids: tuple[int, int]
@@ -120,6 +131,8 @@ class Settings:
     host_history_content: bool
     host_api_key: str | None = field(repr=False)
     host_http_targets: tuple[str, ...]
+    mcp_keys: Mapping[str, str] = field(repr=False)
+    mcp_env: tuple[str, ...]
     environment: Mapping[str, str]
 
     @classmethod
@@ -137,6 +150,7 @@ class Settings:
             config_dir=config,
             state_dir=state,
             skills_root=_read_text(env, "SKILLS_ROOT"),
+            project=_read_text(env, "OPENSKILL_PROJECT"),
             search_path=env.get("PATH", os.defpath),
             index=_read_flag(env, "OPENSKILL_INDEX", default=True),
             debug=_read_flag(env, "OPENSKILL_DEBUG", default=False),
@@ -148,6 +162,7 @@ class Settings:
             allowed_commands=_read_words(env, *VARIABLES["allowed_commands"]) or None,
             denied_commands=_read_words(env, *VARIABLES["denied_commands"]),
             host_roots=_read_directories(env, "OPENSKILL_HOST_ROOTS"),
+            package_hosts=_read_words(env, "OPENSKILL_PACKAGE_HOSTS"),
             container_image=_read_text(env, "OPENSKILL_CONTAINER_IMAGE"),
             docker_host=_read_text(env, "DOCKER_HOST"),
             sandbox_uids=_read_uids(env, "OPENSKILL_SANDBOX_UIDS", (52000, 55999)),
@@ -169,6 +184,8 @@ class Settings:
             host_history_content=_read_flag(env, "OPENSKILL_HOST_HISTORY_CONTENT", default=False),
             host_api_key=_read_text(env, "OPENSKILL_API_KEY"),
             host_http_targets=_read_words(env, "OPENSKILL_HOST_HTTP_TARGETS"),
+            mcp_keys=_read_keys(env, "OPENSKILL_MCP_KEYS"),
+            mcp_env=_read_words(env, "OPENSKILL_MCP_ENV"),
             environment=env,
         )
 
@@ -220,6 +237,14 @@ def _program(env: Mapping[str, str], name: str) -> Path | None:
 def _read_words(env: Mapping[str, str], *names: str) -> tuple[str, ...]:
     value = next((text for name in names if (text := _read_text(env, name))), "")
     return tuple(word for word in re.split(r"[,\s]+", value) if word)
+
+
+def _read_keys(env: Mapping[str, str], name: str) -> dict[str, str]:
+    """Keys by host: `mcp.example.org=KEY other.example:8443=KEY`."""
+    pairs = [word.partition("=") for word in _read_words(env, name)]
+    if not all(host and key and "/" not in host for host, _, key in pairs):
+        raise InvalidArgument(name, "write HOST=KEY, or HOST:PORT=KEY, with blanks between them")
+    return {host.lower(): key for host, _, key in pairs}
 
 
 def _read_directories(env: Mapping[str, str], name: str) -> tuple[Path, ...]:

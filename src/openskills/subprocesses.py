@@ -57,13 +57,15 @@ def run_program(
     return ProcessResult(process.returncode, stdout, stderr)
 
 
-def _start(argv: Sequence[str], environment: Mapping[str, str], cwd: Path) -> subprocess.Popen[bytes]:
+def _start(
+    argv: Sequence[str], environment: Mapping[str, str], cwd: Path, *, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
     if not argv:
         raise InvalidArgument("argv", "is empty; the first item must be the program")
     try:
         return subprocess.Popen(
             list(argv),
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=cwd,
@@ -170,3 +172,46 @@ def start_helper(argv: Sequence[str], environment: Mapping[str, str]) -> HelperP
             ours.close()
             raise InvalidArgument("argv", f"cannot start {argv[0]!r}: {error}") from None
     return HelperProcess(process, ours)
+
+
+class PipedProcess:
+    """A program with three pipes, whose ends are non-blocking descriptors: `stdin`, `stdout` and `stderr`."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        pipes = (process.stdin, process.stdout, process.stderr)
+        self.stdin, self.stdout, self.stderr = (pipe.fileno() for pipe in pipes if pipe)
+        for descriptor in (self.stdin, self.stdout, self.stderr):
+            os.set_blocking(descriptor, False)
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also that of its process group."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit status, or None while the program runs; a negative one is the signal that killed it."""
+        return self._process.poll()
+
+    def close_stdin(self) -> None:
+        """Close its input, which tells most programs to exit; safe to call twice."""
+        if self._process.stdin:
+            self._process.stdin.close()
+
+    def terminate(self) -> None:
+        """Ask the whole process group to exit (SIGTERM)."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the whole process group and close the pipes; safe to call twice."""
+        self.close_stdin()
+        _kill_group(self._process)
+
+
+def start_piped(argv: Sequence[str], environment: Mapping[str, str], cwd: Path) -> PipedProcess:
+    """Start a program without a shell, with `environment` only, in a session of its own.
+
+    Raises `InvalidArgument` when it cannot be started.
+    """
+    return PipedProcess(_start(argv, environment, cwd, stdin=subprocess.PIPE))

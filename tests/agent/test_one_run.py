@@ -12,6 +12,7 @@ from openskills.agent.models.model import ModelResponse
 from openskills.agent.runner import Runner
 from openskills.agent.subagent import Load
 from openskills.errors import UnknownSkill
+from openskills.project import SkillGrants
 from openskills.runtime.options import SessionOptions
 from openskills.session.memory import MemorySessionStore
 from openskills.testing.fake_executor import FakeExecutor, FakeRun
@@ -43,7 +44,7 @@ async def test_variables_of_one_run_are_for_the_commands_of_that_run(place: Path
 
     async with agent.runtime:
         said: list[str] = []
-        for options in (SessionOptions(environment={"WHO": "ada"}), None):
+        for options in (SessionOptions(grants={"*": SkillGrants(environment={"WHO": "ada"})}), None):
             await heard(agent, options=options)
             said.append(result(model)["stdout"])
         found = said

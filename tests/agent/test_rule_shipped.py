@@ -57,14 +57,14 @@ def test_a_request_becomes_the_command_that_it_means(
 @pytest.mark.parametrize(
     ("text", "files", "said"),
     [
-        ('find "fox" in poem.txt', ("poem.txt",), "has no value for color"),
-        ("Plot sales.csv", ("sales.csv",), "has no value for month, amount. This needs a language model"),
-        ('Replace "fox" by "cat" in poem.txt', ("poem.txt",), "has no value for"),
+        ('find "fox" in poem.txt', ("poem.txt",), "no value for `color`"),
+        ("Plot sales.csv", ("sales.csv",), "no value for `month`, no value for `amount`."),
+        ('Replace "fox" by "cat" in poem.txt', ("poem.txt",), "no value for"),
         ("Write minutes of this meeting", ("poem.txt",), "This needs a language model: choose one with `--model NAME`"),
         ("What's the weather in Bergen?", (), "No skill here clearly fits this request"),
         ("你好", (), "这里没有明显适合这个请求的技能"),
         ("$no-such-skill do it", (), "Unknown skill no-such-skill"),
-        ("What does the paper say about pdf?", (), "needs a file. Add it and ask again"),
+        ("What does the paper say about pdf?", (), "was not run: the request has no file."),
     ],
 )
 def test_what_cannot_be_run_is_said_instead_of_guessed(

@@ -28,6 +28,7 @@ from openskills.agent.models.model import ModelRequest, ModelResponse, ToolCall,
 from openskills.agent.turn import CallIds, EventStream, ModelCallCounter, find_code_blocks, find_forked_skill
 from openskills.errors import DeadlineExceeded, InvalidArgument, LimitExceeded
 from openskills.executors.spec import Limits
+from openskills.project import SkillGrants
 from openskills.runtime.options import SessionOptions
 from openskills.session.events import new_event
 from openskills.sync import run
@@ -54,6 +55,18 @@ async def test_the_model_is_asked_until_it_has_an_answer(place: Path) -> None:
     last = model.requests[-1].messages
     assert "BODY OF alpha" in str(last[-1]["content"])
     assert model.requests[0].tools[0]["function"]["name"] == "skill_load"
+
+
+async def test_the_model_is_offered_commands_once_a_skill_has_anything_to_run(place: Path) -> None:
+    def add_skill(_: ModelRequest) -> ModelResponse:
+        write_skill(place, "gamma", {"scripts/go.sh": "echo went"})
+        agent.runtime.catalog.refresh()
+        return calling(("skill_load", {"skill": "gamma"}))
+
+    agent, model = agent_in(place, [add_skill, "done"], executor="local")
+    await heard(agent)
+    first, second = ({tool["function"]["name"] for tool in request.tools} for request in model.requests)
+    assert second - first == {"skill_run", "skill_exec"}
 
 
 async def test_text_comes_as_it_is_made_and_is_stored_once(place: Path) -> None:
@@ -302,7 +315,10 @@ async def test_code_has_the_variables_and_the_limits_of_its_run(tmp_path: Path) 
     skills_for_agents(tmp_path)
     code = "```sh\necho hello $WHO; head -c 99999 /dev/zero | tr '\\0' x > big.txt\n```"
     asking, model = agent_in(tmp_path, [ModelResponse(code), ModelResponse("ok")], executor="local", code_blocks=True)
-    await heard(asking, options=SessionOptions(environment={"WHO": "ada"}, limits=Limits(file_bytes=1000)))
+    await heard(
+        asking,
+        options=SessionOptions(grants={"*": SkillGrants(environment={"WHO": "ada"})}, limits=Limits(file_bytes=1000)),
+    )
     await asking.runtime.close()
     told = str(model.requests[-1].messages[-1]["content"])
     assert "hello ada" in told

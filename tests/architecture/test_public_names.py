@@ -120,7 +120,16 @@ def test_an_unknown_name_is_an_attribute_error_that_names_the_package() -> None:
 RESULTS = {
     *("Overview", "Problem", "Resource", "Skill", "SkillManifest", "SkillSession", "CatalogSnapshot"),
     *("FetchResult", "Hit", "ValidationResult", "Artifact", "ArtifactReader", "ArtifactRef", "SweepResult"),
-    *("ApprovalRequest", "CommandResult", "ApprovalQuestion", "OutputFile", "RunResult", "Outcome", "Run"),
+    *(
+        "ApprovalRequest",
+        "CommandResult",
+        "ApprovalQuestion",
+        "OutputFile",
+        "RunResult",
+        "PackageEnvironment",
+        "Outcome",
+        "Run",
+    ),
     *(
         "RunRecord",
         "Event",

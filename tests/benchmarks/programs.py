@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.servers.warm_openskills import run_script
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -15,10 +17,11 @@ def measured(name: str, *arguments: str, path: Path | None = None) -> dict[str, 
 
     With `path` it finds only the programs that are there.
     """
-    command = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), "--tiny", "--json", *arguments]
-    environment = None if path is None else {**os.environ, "PATH": str(path)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode in (0, 1), done.stderr
+    program, options = ROOT / "benchmarks" / f"{name}.py", ("--tiny", "--json", *arguments)
+    given = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LC_"))}
+    environment = {**given, "LANG": "C.UTF-8", **({} if path is None else {"PATH": str(path)})}
+    done = run_script(program, *options, cwd=Path.cwd(), env=environment, strict=False, timeout=None, kind="program")
+    assert done.returncode in (0, 1), done.stderr.decode()
     return json.loads(done.stdout)
 
 

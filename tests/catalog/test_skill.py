@@ -277,3 +277,40 @@ def test_a_file_of_fifty_megabytes_is_refused_by_its_size(tmp_path: Path) -> Non
 def test_a_file_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
     (tmp_path / "SKILL.md").write_bytes(FRONT.ljust(MAX_FILE_BYTES, b"x"))
     assert len(read_skill_file(str(tmp_path))[1]) == MAX_FILE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "found"),
+    [
+        ("SKILL.md", "Write well.", False),
+        ("SKILL.md", "Use `pdftotext` for it.", True),
+        ("scripts/go.py", "print()", True),
+        ("tools/go.rb", "puts 1", True),
+        ("references/more.md", "Write better.", False),
+        ("references/more.md", "```bash\nls\n```", True),
+        ("assets/table.csv", "a,b", False),
+    ],
+)
+def test_whether_a_skill_has_anything_to_run(write_skill: WriteSkill, path: str, text: str, found: bool) -> None:
+    folder = write_skill("alpha", body=text if path == "SKILL.md" else "Write well.")
+    if path != "SKILL.md":
+        (folder / path).parent.mkdir()
+        (folder / path).write_text(text)
+    assert Skill(SkillManifest("alpha", "Does a thing."), str(folder), "test").has_commands() is found
+
+
+def test_a_program_without_an_extension_and_declared_tools_can_be_run(write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha", body="Write well.")
+    for tools, found in ((("Bash(git:*)",), True), (("Read", "Write"), False)):
+        assert Skill(SkillManifest("alpha", "x", allowed_tools=tools), str(folder), "test").has_commands() is found
+    (folder / "convert").write_text("#!/bin/sh")
+    alpha = Skill(SkillManifest("alpha", "x"), str(folder), "test")
+    assert not alpha.has_commands()
+    (folder / "convert").chmod(0o755)
+    assert alpha.has_commands()
+
+
+def test_a_skill_that_is_gone_may_have_had_something_to_run(write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha")
+    (folder / "SKILL.md").unlink()
+    assert Skill(SkillManifest("alpha", "x"), str(folder), "test").has_commands()

@@ -60,7 +60,7 @@ class Chat(Terminal):
         environment: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(
-            [sys.executable, "-c", _TAKES_TERMINAL, *command.line(["chat", *arguments])],
+            [*(() if command.warm else (sys.executable, "-c", _TAKES_TERMINAL)), *command.line(["chat", *arguments])],
             cwd=command.cwd,
             variables=command.variables(environment or {}),
             columns=COLUMNS,

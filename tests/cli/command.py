@@ -16,7 +16,7 @@ from tests.servers.warm_openskills import WarmOpenskills
 class Command:
     """`python -m openskills` for a user whose home is `home`, in the directory `cwd`.
 
-    With pipes it runs in an interpreter that is `warm`, if there is one; on a terminal in a new one.
+    It runs in an interpreter that is `warm`, if there is one. Its terminal is its own, as that of a person is.
     """
 
     home: Path
@@ -29,7 +29,7 @@ class Command:
     ) -> Ran:
         """Run it with pipes, and nothing to read unless something is `piped`."""
         done = subprocess.run(
-            [*self.warm.line, *map(str, arguments)] if self.warm else self.line(arguments),
+            self.line(arguments),
             cwd=cwd or self.cwd,
             env=self.variables(environment),
             stdin=subprocess.DEVNULL if piped is None else None,
@@ -41,7 +41,7 @@ class Command:
 
     def line(self, arguments: Sequence[str | Path]) -> list[str]:
         """The command line for a shell-less start."""
-        return [sys.executable, "-m", "openskills", *map(str, arguments)]
+        return [*(self.warm.line if self.warm else (sys.executable, "-m", "openskills")), *map(str, arguments)]
 
     def variables(self, more: Mapping[str, str]) -> dict[str, str]:
         """A clean environment: nothing of the machine but where programs are."""

@@ -25,7 +25,7 @@ def new_openskills(tmp_path: Path) -> Command:
 
 def command_in(directory: Path, warm: WarmOpenskills | None) -> Command:
     for name in ("home", "here"):
-        (directory / name).mkdir()
+        (directory / name).mkdir(exist_ok=True)
     return Command(directory / "home", directory / "here", warm=warm)
 
 

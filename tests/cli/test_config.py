@@ -98,3 +98,60 @@ def manifest(cwd: Path, more: str) -> None:
     (directory / "calculator.py").write_text("print()")
     text = "type: cli\nruntime: python\nentry: ./skills_cli/calculator.py\n"
     (directory / "calculator.yaml").write_text(text + more)
+
+
+def test_the_project_file_is_shown_with_effective_values_and_their_lines(openskills: Command) -> None:
+    file = openskills.cwd / "openskills.toml"
+    file.write_text(
+        '[skills."*"]\nnetwork = ["a.example"]\n[skills.pdf]\nnetwork = ["b.example"]\ntimeout = 5\n'
+        '[validate]\nignore = ["link-dead"]\n'
+    )
+    ran = openskills("config")
+    rows = {line.split("\t")[0]: line.split("\t")[1:] for line in ran.lines}
+    assert rows["project"] == [str(file), "found here or in a parent directory"]
+    assert rows["skills.*.network"] == ["a.example", f"{file}:2 (not trusted)"]
+    assert rows["skills.pdf.network"] == ["a.example, b.example", f"{file}:2, {file}:4 (not trusted)"]
+    assert rows["validate.ignore"] == ["link-dead", f"{file}:7"]
+    assert ran.err == f"warning: {file} is not trusted, so it grants nothing; run `openskills trust`\n"
+
+    openskills("trust", "--yes")
+    found = openskills("config", "--json").json["project"]
+    assert (found["file"], found["trusted"]) == (str(file), True)
+    timeout = {"name": "skills.pdf.timeout", "value": 5.0, "decided_by": f"{file}:5", "in_effect": True}
+    assert timeout in found["settings"]
+    assert openskills("config").err == ""
+    assert openskills("config", "--json", "--project", "off").json["project"] is None
+    assert openskills("config", "--json", OPENSKILL_PROJECT="off").json["project"] is None
+
+
+def test_a_hosted_skill_has_the_grants_of_a_trusted_project_file(openskills: Command) -> None:
+    (openskills.cwd / "skills_cli").mkdir()
+    (openskills.cwd / "skills_cli" / "echo.py").write_text("print('{}')")
+    file = openskills.cwd / "openskills.toml"
+    file.write_text('[skills.echo]\nnetwork = ["a.example"]\ntimeout = 5\n')
+
+    def rows() -> dict[str, list[str]]:
+        return {line.split("\t")[0]: line.split("\t")[1:] for line in openskills("config", "echo").lines}
+
+    assert (rows()["network"], rows()["timeout_ms"]) == (["none", "default"], ["15000", "default"])
+    openskills("trust", "--yes")
+    assert (rows()["network"], rows()["timeout_ms"]) == (["a.example", str(file)], ["5000", str(file)])
+
+
+def test_values_in_a_project_file_that_look_like_secrets_are_not_printed(openskills: Command) -> None:
+    (openskills.cwd / "openskills.toml").write_text('[skills."*".environment]\nAPI_KEY = "hunter2"\nLEVEL = "3"\n')
+    for arguments in (("config",), ("config", "--json"), ("trust",), ("trust", "--json"), ("trust", "--yes")):
+        ran = openskills(*arguments)
+        assert "hunter2" not in ran.out + ran.err
+    assert "grants   *: environment API_KEY=(set, not shown), LEVEL=3" in openskills("trust").lines
+
+
+def test_escape_codes_in_a_project_file_are_not_printed(openskills: Command) -> None:
+    file = openskills.cwd / "openskills.toml"
+    file.write_text('[skills."a\\u001b]0;x"]\ntimeout = 5\n')
+    for arguments in (("config",), ("trust",), ("run", "x", "--", "true"), ("validate", ".")):
+        ran = openskills(*arguments)
+        assert "\x1b" not in ran.out + ran.err
+    file.write_text('[skills."a\\u001b]0;x"]\nzzz = 5\n')
+    ran = openskills("config")
+    assert (ran.code, "\x1b" in ran.err, "unknown key" in ran.err) == (2, False, True)

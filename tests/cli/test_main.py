@@ -96,14 +96,14 @@ def test_an_interrupt_ends_quietly_with_130(openskills: Command, write_skill: Wr
     assert "Traceback" not in ran.out
 
 
-def test_a_closed_pipe_is_not_an_error(openskills: Command, write_skill: WriteSkill) -> None:
+def test_a_closed_pipe_is_not_an_error(new_openskills: Command, write_skill: WriteSkill) -> None:
     for number in range(300):
         write_skill(f"skill-{number}", "Does something. Use when asked. " * 20)
     for arguments in (["list", "skills"], ["list", "skills", "--json"], ["to-prompt", "skills"], ["--help"]):
         with subprocess.Popen(
-            openskills.line(arguments),
-            cwd=openskills.cwd,
-            env=openskills.variables({}),
+            new_openskills.line(arguments),
+            cwd=new_openskills.cwd,
+            env=new_openskills.variables({}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         ) as process:
@@ -115,20 +115,20 @@ def test_a_closed_pipe_is_not_an_error(openskills: Command, write_skill: WriteSk
             assert process.wait(PATIENCE) in (0, 1)
 
 
-def test_a_pipe_without_a_reader_is_not_an_error(openskills: Command) -> None:
+def test_a_pipe_without_a_reader_is_not_an_error(new_openskills: Command) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        openskills.line(["--version"]), env=openskills.variables({}), stdout=writing, stderr=subprocess.PIPE
+        new_openskills.line(["--version"]), env=new_openskills.variables({}), stdout=writing, stderr=subprocess.PIPE
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-def test_a_stream_that_the_shell_closed_is_not_an_error(openskills: Command) -> None:
-    line = shlex.join(openskills.line(["--help"]))
+def test_a_stream_that_the_shell_closed_is_not_an_error(new_openskills: Command) -> None:
+    line = shlex.join(new_openskills.line(["--help"]))
     for closed in (">&-", "2>&-", ">&- 2>&-"):
-        done = subprocess.run(["sh", "-c", f"{line} {closed}"], env=openskills.variables({}), capture_output=True)
+        done = subprocess.run(["sh", "-c", f"{line} {closed}"], env=new_openskills.variables({}), capture_output=True)
         assert (done.returncode, done.stderr) == (0, b"")
 
 
@@ -139,17 +139,23 @@ def test_a_character_that_the_encoding_lacks_is_escaped(openskills: Command, wri
     assert "\\u5408\\u5e76" in ran.out
 
 
-def test_there_is_no_colour_in_a_pipe_and_none_with_no_color(openskills: Command, write_skill: WriteSkill) -> None:
+def test_there_is_no_colour_in_a_pipe_and_none_with_no_color(new_openskills: Command, write_skill: WriteSkill) -> None:
     write_skill("Alpha")
-    assert "\x1b" not in openskills("validate", "skills").out
-    assert "\x1b[1;31merror" in openskills.on_terminal("validate", "skills").out
-    assert "31m" not in openskills.on_terminal("validate", "skills", NO_COLOR="1").out
+    assert "\x1b" not in new_openskills("validate", "skills").out
+    assert "\x1b[1;31merror" in new_openskills.on_terminal("validate", "skills").out
+    assert "31m" not in new_openskills.on_terminal("validate", "skills", NO_COLOR="1").out
 
 
 def test_starting_loads_only_what_the_command_needs(openskills: Command, write_skill: WriteSkill) -> None:
     write_skill("alpha")
     openskills("list", "skills")
-    for arguments in (["--version"], ["list", "skills"], ["search", "things", "skills"]):
+    light = {"pydantic", "asyncio", "httpx2", "watchfiles", "rich", "tomllib", "openskills.project"}
+    for arguments, unwanted in (
+        (["--version"], light),
+        (["list", "skills"], light),
+        (["search", "things", "skills"], light),
+        (["validate", "skills"], {"pydantic", "tomllib"}),
+    ):
         program = f"import sys\nfrom openskills.cli.main import main\nmain({arguments!r})\nprint(*sys.modules)"
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -159,17 +165,17 @@ def test_starting_loads_only_what_the_command_needs(openskills: Command, write_s
             text=True,
             check=True,
         )
-        heavy = {"pydantic", "asyncio", "httpx2", "watchfiles", "rich"} & set(done.stdout.splitlines()[-1].split())
+        heavy = unwanted & set(done.stdout.splitlines()[-1].split())
         assert not heavy, f"{arguments} loads {heavy}"
 
 
-def test_sigint_before_anything_happened_is_130_too(openskills: Command, tmp_path: Path) -> None:
+def test_sigint_before_anything_happened_is_130_too(new_openskills: Command, tmp_path: Path) -> None:
     # A FIFO as the trust file keeps the command waiting at a known place.
     fifo = tmp_path / "home" / ".config" / "openskills" / "trust.json"
     fifo.parent.mkdir(parents=True)
     os.mkfifo(fifo)
     with subprocess.Popen(
-        openskills.line(["trust", "--list"]), env=openskills.variables({}), stderr=subprocess.PIPE
+        new_openskills.line(["trust", "--list"]), env=new_openskills.variables({}), stderr=subprocess.PIPE
     ) as process:
         # Opening for writing waits until the command has opened it for reading.
         with fifo.open("wb"):

@@ -1,5 +1,6 @@
 """`run`: a command of a skill, from the shell."""
 
+import json
 import os
 import signal
 import subprocess
@@ -215,13 +216,13 @@ def test_a_policy_of_the_environment_holds(openskills: Command) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_an_interrupt_ends_the_command_with_everything_it_started(openskills: Command) -> None:
+def test_an_interrupt_ends_the_command_with_everything_it_started(new_openskills: Command) -> None:
     process = subprocess.Popen(
-        openskills.line(
+        new_openskills.line(
             ["run", "demo", "--skills", "skills", "--executor", "local", "--", "echo $$; sleep 300 & wait"]
         ),
-        cwd=openskills.cwd,
-        env=openskills.variables({}),
+        cwd=new_openskills.cwd,
+        env=new_openskills.variables({}),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
@@ -246,3 +247,81 @@ def test_what_a_command_writes_cannot_command_the_terminal(openskills: Command) 
 def test_secrets_are_not_in_the_representation_of_a_run() -> None:
     inputs = RunInputs(executor="auto", session="s", keep=False, live=True, secrets={"KEY": "hunter2"})
     assert "hunter2" not in repr(inputs)
+
+
+@pytest.mark.usefixtures("demo")
+def test_the_command_line_wins_over_the_project_file_which_wins_over_the_default(openskills: Command) -> None:
+    (openskills.cwd / "openskills.toml").write_text(
+        '[skills."*"]\nenvironment = { A = "all", B = "all" }\n'
+        '[skills.demo]\nenvironment = { B = "demo", C = "demo" }\nsecrets = ["OWN"]\ntimeout = 0.5\n'
+    )
+    with_secrets = Command(openskills.home, openskills.cwd, {"OWN": "1234", "MORE": "12345"})
+    ran = run(with_secrets, "--trust", "--env", "C=line", "--secret", "MORE", "--", "echo $A $B $C ${#OWN} ${#MORE}")
+    assert ran.lines == ["all demo line 4 5"]
+    assert "timed out after 0.5 s" in run(with_secrets, "--trust", "--", "sleep 60").err
+    assert "timed out after 0.2 s" in run(with_secrets, "--trust", "--timeout", "0.2s", "--", "sleep 60").err
+
+
+@pytest.fixture
+def keyed(demo: Path) -> Path:
+    """The skill declares a variable."""
+    text = (demo / "SKILL.md").read_text()
+    declared = 'metadata: {"openclaw": {"requires": {"env": ["DEMO_KEY"]}}}\n---\n'
+    (demo / "SKILL.md").write_text(text.replace("---\n", "", 1).replace("---\n", declared, 1).join(["---\n", ""]))
+    return demo
+
+
+def audit_records(openskills: Command) -> list[tuple[object, ...]]:
+    lines = (openskills.home / ".local/state/openskills/audit.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    return [(one["skill"], one["secrets"], one["detail"]) for one in records if one["event"] == "grant"]
+
+
+def test_a_declared_variable_is_asked_for_once_and_the_answer_lasts_until_the_skill_changes(
+    openskills: Command, keyed: Path
+) -> None:
+    command = ("run", "demo", "--skills", "skills", "--", "echo key=${#DEMO_KEY}.")
+    question = "needs the variable DEMO_KEY. Pass it on to its commands? [y/N]"
+    ran = openskills.on_terminal(*command, replies={question: "y\n"}, DEMO_KEY="hunter2")
+    assert "key=7." in ran.out
+    ran = openskills.on_terminal(*command, DEMO_KEY="hunter2")
+    assert ("key=7." in ran.out, question in ran.out) == (True, False)
+    assert openskills(*command, DEMO_KEY="hunter2").out == "key=7.\n"
+
+    (keyed / "scripts" / "hello.py").write_text("changed")
+    ran = openskills(*command, DEMO_KEY="hunter2")
+    assert (ran.out, "demo needs DEMO_KEY, which was not granted; allow it with --secret DEMO_KEY" in ran.err) == (
+        "key=0.\n",
+        True,
+    )
+    ran = openskills.on_terminal(*command, replies={question: "n\n"}, DEMO_KEY="hunter2")
+    assert "key=0." in ran.out
+    ran = openskills.on_terminal(*command, DEMO_KEY="hunter2")
+    assert ("key=0." in ran.out, question in ran.out) == (True, False)
+    assert "demo needs DEMO_KEY, which you refused; allow it with --secret DEMO_KEY" in ran.out
+    assert audit_records(openskills) == [
+        ("demo", ["DEMO_KEY"], "granted by the user"),
+        ("demo", ["DEMO_KEY"], "not granted: nobody to ask"),
+        ("demo", ["DEMO_KEY"], "refused by the user"),
+    ]
+    for path in openskills.home.rglob("*"):
+        assert not path.is_file() or b"hunter2" not in path.read_bytes()
+
+
+@pytest.mark.usefixtures("keyed")
+def test_an_option_grants_a_declared_variable_without_a_question(openskills: Command) -> None:
+    command = ("run", "demo", "--skills", "skills", "--secret", "DEMO_KEY", "--", "echo key=${#DEMO_KEY}.")
+    ran = openskills.on_terminal(*command, DEMO_KEY="hunter2")
+    assert ("key=7." in ran.out, "Pass it on" in ran.out) == (True, False)
+    ran = openskills.on_terminal("run", "demo", "--skills", "skills", "--json", "--", "true", DEMO_KEY="hunter2")
+    assert "Pass it on" not in ran.out
+
+
+@pytest.mark.usefixtures("keyed")
+def test_a_list_of_answers_that_others_can_write_is_refused(openskills: Command) -> None:
+    state = openskills.home / ".local/state/openskills/grants"
+    state.mkdir(parents=True)
+    (state / "secrets.json").write_text('{"places": {}}')
+    (state / "secrets.json").chmod(0o666)
+    ran = run(Command(openskills.home, openskills.cwd, {"DEMO_KEY": "x"}), "--", "true")
+    assert (ran.code, "secrets.json: other users can write to" in ran.err) == (2, True)

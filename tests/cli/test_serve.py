@@ -10,6 +10,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +22,10 @@ from openskills.host.auth import KeyRing, read_keys
 from openskills.host.history import History, RunRecord
 from openskills.host.server import open_socket
 from openskills.sync import run
+from tests.catalog.sources.web_server import Page, serving
 from tests.cli.command import Command
-from tests.host.host_process import host_process
+from tests.conftest import RequireProgram
+from tests.host.host_process import host_process, write_skills
 from tests.host.hosting import eventually
 from tests.host.results import record, refused, succeeded
 
@@ -85,6 +88,27 @@ def test_a_folder_can_be_an_argument(tmp_path: Path) -> None:
         assert "ready       shout" in host.errors.read_text()
 
 
+def test_scripts_of_folders_are_served_and_what_is_not_is_said_with_the_reason(tmp_path: Path) -> None:
+    folder = tmp_path / "skills" / "word-tools"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: word-tools\ndescription: Counts words.\n---\nBody.\n")
+    (folder / "scripts" / "helper.py").write_text("def f(): pass\n")
+    (folder / "scripts" / "count.py").write_text("import sys\nprint(len(open(sys.argv[1]).read().split()))\n")
+    with host_process(tmp_path, "--skills", str(tmp_path / "skills")) as host:
+        found = host.invoke("word-tools.count", {"args": ["a.txt"], "files": {"a.txt": "one two"}}).json()
+        listed = host.client.get("/skills").json()["data"]
+        tools = host.client.get("/tools?format=anthropic").json()["data"]["tools"]
+    said = host.errors.read_text()
+    assert re.search(r"ready +word-tools.count +cli:script +none +\[derived\] scripts/count.py of the skill", said)
+    assert "not served  word-tools: scripts/helper.py: it only defines names for other scripts" in said
+    assert (found["success"], found["data"]["stdout"]) == (True, "2\n")
+    assert {one["id"]: one["derived"] for one in listed["skills"]}["word-tools.count"] == "default"
+    reason = "it only defines names for other scripts"
+    assert listed["not_served"] == [{"skill": "word-tools", "script": "scripts/helper.py", "reason": reason}]
+    assert "word-tools--count" in [tool["name"] for tool in tools]
+    assert any(line["runner_type"] == "cli:script" for line in host.lines())
+
+
 def test_more_manifests_can_be_given(tmp_path: Path) -> None:
     more = tmp_path / "more"
     more.mkdir()
@@ -131,7 +155,9 @@ def test_it_does_not_listen_to_everybody_without_keys(openskills: Command) -> No
     assert "--no-auth" in ran.err
 
 
-@pytest.mark.parametrize("arguments", [["--workers", "0"], ["--port", "70000"], ["--manifests", "nowhere"]])
+@pytest.mark.parametrize(
+    "arguments", [["--workers", "0"], ["--port", "70000"], ["--manifests", "nowhere"], ["--derive-schemas", "yes"]]
+)
 def test_wrong_usage_is_reported(openskills: Command, arguments: list[str]) -> None:
     ran = openskills("serve", "--port", "0", *arguments)
     assert ran.code == 2
@@ -308,3 +334,76 @@ def test_a_disabled_history_is_reported(openskills: Command, tmp_path: Path) -> 
 def test_wrong_times_are_named(openskills: Command) -> None:
     ran = openskills("runs", "list", "--since", "yesterday")
     assert (ran.code, "--since: invalid duration 'yesterday'" in ran.err) == (2, True)
+
+
+PROBE = """\
+import json, os, sys, urllib.request
+url = json.load(sys.stdin)["input"].get("url")
+try:
+    page = url and urllib.request.urlopen(url, timeout=20).read().decode()
+except OSError as error:
+    page = type(error).__name__
+names = ("COLOUR", "SHAPE", "OPENSKILL_TIMEOUT_MS")
+data = {**{name: os.environ.get(name) for name in names}, "token": len(os.environ.get("TOKEN", "")), "page": page}
+print(json.dumps({"success": True, "data": data}))
+"""
+
+
+@pytest.mark.parametrize("runner", ["python", "exec"])
+def test_scripts_get_what_options_and_the_project_file_grant(
+    tmp_path: Path, require_program: RequireProgram, runner: str
+) -> None:
+    require_program("bwrap")
+    tmp_path.chmod(0o755)
+    skills = tmp_path / "skills_cli"
+    skills.mkdir()
+    for name in ("probe", "other"):
+        (skills / f"{name}.py").write_text(f"#!{sys.executable}\n{PROBE}")
+        (skills / f"{name}.py").chmod(0o755)
+        kind = f"type: cli\nruntime: {runner}\nentry: ./skills_cli/{name}.py\n"
+        (skills / f"{name}.yaml").write_text(
+            f"id: {name}\n{kind}timeout_ms: 60000\nenv: {{COLOUR: green, SHAPE: round}}\n"
+        )
+    with serving() as web:
+        web.pages["/"] = Page(b"reached")
+        (tmp_path / "openskills.toml").write_text(
+            f'[skills.probe]\nnetwork = ["{web.url.removeprefix("http://")}"]\nsecrets = ["TOKEN"]\ntimeout = 40\n'
+            '[skills."*"]\nenvironment = { COLOUR = "red" }\n'
+        )
+        with host_process(
+            tmp_path, "--trust", "--env", "SHAPE=square", "--executor", "sandbox", TOKEN="hunter2"
+        ) as host:
+            found = {name: host.invoke(name, {"url": web.url}).json() for name in ("probe", "other")}
+    assert found["probe"]["data"] == {
+        "COLOUR": "red",
+        "SHAPE": "square",
+        "OPENSKILL_TIMEOUT_MS": "40000",
+        "token": 7,
+        "page": "reached",
+    }
+    assert found["other"]["data"] == {
+        **found["probe"]["data"],
+        "OPENSKILL_TIMEOUT_MS": "60000",
+        "token": 0,
+        "page": "URLError",
+    }
+    assert "hunter2" not in host.output.read_text() + host.errors.read_text()
+
+
+def test_the_timeout_of_the_command_line_limits_every_manifest(tmp_path: Path) -> None:
+    write_skills(tmp_path)
+    folder = tmp_path / "folders" / "own"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: own\ndescription: Waits. Use when asked.\n---\n")
+    (folder / "manifest.yaml").write_text("type: cli\nruntime: python\nentry: scripts/own.py\ntimeout_ms: 600000\n")
+    (folder / "scripts" / "own.py").write_text(PROBE)
+    (tmp_path / "skills_cli" / "short.yaml").write_text(
+        "id: short\ntype: cli\nruntime: python\nentry: ./skills_cli/short.py\ntimeout_ms: 1000\n"
+    )
+    (tmp_path / "skills_cli" / "short.py").write_text(PROBE)
+    (tmp_path / "openskills.toml").write_text('[skills.own]\ntimeout = "1h"\n')
+    with host_process(tmp_path, "folders", "--timeout", "20", "--trust") as host:
+        found = {name: host.invoke(name, {}).json()["data"]["OPENSKILL_TIMEOUT_MS"] for name in ("own", "short")}
+        said = host.errors.read_text()
+    assert found == {"own": "20000", "short": "1000"}
+    assert "600,000 is above the limit of the host and lowered to 20,000" in said

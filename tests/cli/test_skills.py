@@ -151,7 +151,7 @@ def test_tokens_are_estimated_for_text_and_unknown_for_the_rest(tmp_path: Path, 
     (folder / "nul.txt").write_bytes(b"a\0b")
     (folder / "huge.txt").write_bytes(b"x" * (1024 * 1024 + 1))
     catalog = catalog_of(tmp_path, folder)
-    facts = collect_details(catalog.get("alpha"), None, catalog.snapshot)
+    facts = collect_details(catalog.get("alpha"), None, catalog.snapshot, Settings.from_env({}))
     assert (facts.body_lines, facts.body_tokens) == (1, 1)
     tokens = {resource.path: count for resource, count in facts.resources}
     assert tokens == {"notes.md": 100, "image.png": None, "nul.txt": None, "huge.txt": None}
@@ -160,9 +160,9 @@ def test_tokens_are_estimated_for_text_and_unknown_for_the_rest(tmp_path: Path, 
 def test_the_winner_shadows_and_the_loser_is_shadowed(tmp_path: Path, write_skill: WriteSkill) -> None:
     first, second = write_skill("alpha", under="one"), write_skill("alpha", under="two")
     around = catalog_of(tmp_path, first, second).snapshot
-    winner = collect_details(around.get("alpha"), None, around)
+    winner = collect_details(around.get("alpha"), None, around, Settings.from_env({}))
     assert ([skill.directory for skill in winner.shadows], winner.shadowed_by) == ([str(first)], None)
-    loser = collect_details(catalog_of(tmp_path, first).get("alpha"), None, around)
+    loser = collect_details(catalog_of(tmp_path, first).get("alpha"), None, around, Settings.from_env({}))
     assert loser.shadowed_by is not None
     assert (loser.shadows, loser.shadowed_by.directory) == ((), str(second))
 
@@ -176,7 +176,9 @@ def test_only_fields_that_were_given_are_named() -> None:
 def test_the_facts_for_a_program_name_everything(tmp_path: Path, write_skill: WriteSkill) -> None:
     catalog = catalog_of(tmp_path, write_skill("alpha", front="metadata: {requires: {bins: [ls]}}\n"))
     hidden = catalog.snapshot.hidden["alpha"]
-    facts = details_json(collect_details(hidden.skill, hidden.reason, catalog.snapshot))
+    facts = details_json(
+        collect_details(hidden.skill, hidden.reason, catalog.snapshot, Settings.from_env({"PATH": "/none"}))
+    )
     assert list(facts) == [
         "name",
         "description",
@@ -185,13 +187,27 @@ def test_the_facts_for_a_program_name_everything(tmp_path: Path, write_skill: Wr
         "hidden",
         "fields",
         "requirements",
+        "missing",
         "body",
         "resources",
         "shadows",
         "shadowed_by",
         "problems",
+        "needs",
     ]
-    assert facts["requirements"] == {"bins": ("ls",), "any_bins": (), "env": (), "platforms": (), "always": False}
+    nothing = {"any_bins": (), "env": (), "platforms": ()}
+    assert facts["requirements"] == {"bins": ("ls",), **nothing, "optional_env": (), "always": False}
+    assert facts["missing"] == {"bins": ("ls",), **nothing}
+
+
+def test_what_a_skill_requires_and_what_is_missing_is_shown(openskills: Command, write_skill: WriteSkill) -> None:
+    folder = write_skill(
+        "alpha", front='metadata: {"openclaw": {"requires": {"bins": ["sh", "no-such"], "env": ["HOME", "A_KEY"]}}}\n'
+    )
+    ran = openskills("info", folder)
+    assert "requires      programs sh, no-such; variables HOME, A_KEY" in ran.lines
+    assert "missing       programs no-such; variables A_KEY" in ran.lines
+    assert "missing       programs no-such" in openskills("info", folder, A_KEY="x").lines
 
 
 def test_people_see_fields_files_and_problems(openskills: Command, write_skill: WriteSkill) -> None:

@@ -293,3 +293,45 @@ def test_a_pure_deletion_inserts_nothing() -> None:
 def test_no_skills_are_a_run_without_results() -> None:
     (run,) = build_sarif([])["runs"]
     assert (run["results"], run["tool"]["driver"]["rules"]) == ([], [])
+
+
+def test_the_project_file_selects_and_ignores_rules_and_the_command_line_wins(
+    openskills: Command, write_skill: WriteSkill
+) -> None:
+    for name in ("alpha", "beta"):
+        write_skill(name, front="colour: red\n", body="[a](missing.md)\n")
+    file = openskills.cwd / "openskills.toml"
+
+    def rules(*options: str) -> dict[str, list[str]]:
+        found = openskills("validate", "skills", "--json", *options).json["skills"]
+        return {skill["name"]: [problem["rule"] for problem in skill["problems"]] for skill in found}
+
+    everything = ["field-unknown", "link-dead"]
+    assert rules() == {"alpha": everything, "beta": everything}
+    file.write_text('[validate]\nignore = ["field-unknown"]\n')
+    assert rules() == {"alpha": ["link-dead"], "beta": ["link-dead"]}
+    assert rules("--project", "off") == {"alpha": everything, "beta": everything}
+    assert rules("--ignore", "link-dead") == {"alpha": [], "beta": []}
+    assert rules("--select", "field-unknown") == {"alpha": ["field-unknown"], "beta": ["field-unknown"]}
+    file.write_text('[validate]\nselect = ["link-dead"]\n[validate.per-skill-ignores]\nbeta = ["link-dead"]\n')
+    assert rules() == {"alpha": ["link-dead"], "beta": []}
+    for pattern in ("skills/alpha/SKILL.md", "skills/alpha", "skills/alpha/", "*/alpha/*", "skills/al*"):
+        file.write_text(f'[validate.per-file-ignores]\n"{pattern}" = ["link-dead", "field-unknown"]\n')
+        assert rules() == {"alpha": [], "beta": everything}, pattern
+
+
+def test_an_unknown_rule_in_the_project_file_is_reported_with_its_line_and_the_nearest_one(
+    openskills: Command, write_skill: WriteSkill
+) -> None:
+    write_skill("alpha")
+    file = openskills.cwd / "openskills.toml"
+    for text, line in (
+        ('[validate]\nignore = ["link-ded"]\n', 2),
+        ('[validate]\n\nselect = ["link-ded"]\n', 3),
+        ('[validate.per-file-ignores]\n"a/**" = ["link-ded"]\n', 2),
+        ('[validate.per-skill-ignores]\nalpha = ["link-ded"]\n', 2),
+    ):
+        file.write_text(text)
+        ran = openskills("validate", "skills")
+        assert ran.code == 2
+        assert f"{file}:{line}: unknown rule 'link-ded'; did you mean link-dead?" in ran.err

@@ -4,7 +4,8 @@ Conventions of the pages: every `python` and `console` block is run, in order, i
 right after a `python` block is what that block prints. In a `console` block, lines after a `$` line are its output. A
 line `...` stands for any lines. A comment before a block may change this: `not run: REASON`, `file: PATH` (the block is
 that file, and is run when a command says so), `server: FOLDER` (from here on the folder is at `SERVED`), `server off`,
-`host` (from here on `openskills serve`, with the project's skills, is at `SERVED`), `host off`.
+`host` (from here on `openskills serve`, with the project's skills, is at `SERVED`), `host: OPTIONS` (the same with
+options), `host off`.
 """
 
 import re

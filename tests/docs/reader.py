@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.docs.page import ROOT, SERVED, Block, Step, steps
+from tests.servers.warm_openskills import WarmProcess, start_openskills
 
 HOME = "/home/you"
 """The home directory of the pages. The project of the pages is the folder `project` in it."""
@@ -51,7 +52,7 @@ class Reader:
     """Where `openskills` is."""
     names: dict[str, Any] = field(default_factory=dict[str, Any])
     server: ThreadingHTTPServer | None = None
-    host: "subprocess.Popen[bytes] | None" = None
+    host: WarmProcess | None = None
     host_address: str = SERVED
 
     def __post_init__(self) -> None:
@@ -71,7 +72,8 @@ class Reader:
         path = os.pathsep.join((str(self.commands), str(Path(sys.executable).parent), os.defpath))
         size = {"TERM": "dumb", "COLUMNS": "100", "LINES": "40"}
         host = {"OPENSKILL_HTTP_BASE_URL": self.host_address} if self.host else {}
-        return {"HOME": str(self.home), "PATH": path, "LANG": "C.UTF-8", "GIT_PAGER": "cat", **size, **host}
+        index = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+        return {"HOME": str(self.home), "PATH": path, "LANG": "C.UTF-8", "GIT_PAGER": "cat", **size, **host, **index}
 
     def prepare(self, block: Block) -> None:
         """Do what the comments before a block say."""
@@ -82,6 +84,8 @@ class Reader:
             self.stop()
         if "host" in block.comments:
             self.start_host()
+        elif options := block.told("host:"):
+            self.start_host(*options.split())
         path = block.told("file:")
         if path:
             target = self.project / path
@@ -112,19 +116,13 @@ class Reader:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
-    def start_host(self) -> None:
-        """Have a host serve the skills of the project."""
+    def start_host(self, *options: str) -> None:
+        """Have a host serve the skills of the project, started with these options."""
         self.stop()
         log = self.home / "host.log"
         with log.open("wb") as written:
-            self.host = subprocess.Popen(
-                [sys.executable, "-m", "openskills", "serve", "--port", "0"],
-                cwd=self.project,
-                env=self.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=written,
-                stderr=subprocess.STDOUT,
-            )
+            line, output = ("serve", "--port", "0", *options), written.fileno()
+            self.host = start_openskills(*line, cwd=self.project, env=self.environment(), stdout=output, stderr=output)
         deadline = time.monotonic() + PATIENCE
         while not (found := re.search(rb"on (http://[\d.]+:\d+)", log.read_bytes())):
             assert self.host.poll() is None, log.read_text("utf-8")

@@ -10,11 +10,18 @@ import pytest
 from tests.conftest import RequireProgram
 from tests.docs.page import ROOT, Block, Step, blocks, pages, steps
 from tests.docs.reader import Reader, same
+from tests.executors.wheels import wheel
 from tests.servers.warm_openskills import WarmOpenskills
 
 FIRST = (ROOT / "README.md", ROOT / "docs/getting-started/first-skill.md")
 FEW = 6
 """How many blocks of all pages together may be marked as not run."""
+
+
+TABULATE = """
+def tabulate(rows):
+    return "\\n".join(["-  -", *("  ".join(map(str, row)) for row in rows), "-  -"])
+"""
 
 
 @pytest.fixture
@@ -40,6 +47,12 @@ def reader(tmp_path: Path, commands: Path, monkeypatch: pytest.MonkeyPatch) -> I
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "OPENSKILL_STATE_DIR", "OPENSKILL_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(someone.home))
+    # Packages come from a directory instead of the index of this machine.
+    (tmp_path / "wheels").mkdir()
+    name, data = wheel("tabulate", "0.9.0", TABULATE)
+    (tmp_path / "wheels" / name).write_bytes(data)
+    for variable, value in (("CONFIG_FILE", "/dev/null"), ("NO_INDEX", "1"), ("FIND_LINKS", str(tmp_path / "wheels"))):
+        monkeypatch.setenv(f"PIP_{variable}", value)
     yield someone
     someone.stop()
 
@@ -50,7 +63,7 @@ def test_a_page_does_what_it_says(page: Path, reader: Reader, require_program: R
     text = page.read_text("utf-8")
     if "$ git " in text:
         require_program("git")
-    if "$ openskills run " in text or "executor(" in text or "<!-- host -->" in text:
+    if "$ openskills run " in text or "executor(" in text or "<!-- host" in text:
         require_program("bwrap")
     before: Block | None = None
     printed = ""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
+from tests.servers.warm_openskills import run_script
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PATIENCE = 120
 
@@ -19,29 +21,35 @@ class Newcomer:
     home: Path
 
     def run(
-        self, program: Path, *arguments: str | Path, typed: str = "", variables: Mapping[str, str] | None = None
+        self,
+        program: Path,
+        *arguments: str | Path,
+        typed: str = "",
+        variables: Mapping[str, str] | None = None,
+        new: bool = False,
     ) -> list[str]:
         """The lines that a program prints. It has to end well, to complain about nothing, and to leave nothing behind.
 
-        What the catalog remembers between runs is in the user's cache, as always; that may stay.
+        What the catalog remembers between runs is in the user's cache, as always; that may stay. With `new` it runs in
+        a new interpreter, otherwise in one that has imported the package.
         """
         temporary = self.home / "tmp"
         temporary.mkdir(parents=True)
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), "TMPDIR": str(temporary)}
-        ended = subprocess.run(
-            [sys.executable, "-W", "error", str(program), *map(str, arguments)],
-            cwd=self.home,
-            env={**environment, **(variables or {})},
-            input=typed,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-        said = f"{program.name} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}"
-        assert (ended.returncode, ended.stderr) == (0, ""), said
+        words = [str(argument) for argument in arguments]
+        known = {**environment, **(variables or {})}
+        stdin = typed.encode()
+        if new:
+            line = [sys.executable, "-W", "error", str(program), *words]
+            ended = subprocess.run(line, cwd=self.home, env=known, input=stdin, capture_output=True, timeout=PATIENCE)
+        else:
+            ended = run_script(program, *words, cwd=self.home, env=known, stdin=stdin, timeout=PATIENCE, kind="program")
+        output, errors = ended.stdout.decode(), ended.stderr.decode()
+        said = f"{program.name} ended with {ended.returncode}:\n{output}{errors}"
+        assert (ended.returncode, errors) == (0, ""), said
         left = self._left(temporary)
         assert not left, f"{program.name} left {', '.join(left)}"
-        return ended.stdout.splitlines()
+        return output.splitlines()
 
     def _left(self, temporary: Path) -> list[str]:
         """Every temporary file and directory, and every other file that is not the catalog's."""

@@ -10,7 +10,7 @@ NO_ENGINE = {"DOCKER_HOST": "unix:///nowhere/engine.sock"}
 
 
 def test_an_agent_makes_a_report_and_goes_on_after_its_program_began_again(newcomer: Newcomer) -> None:
-    printed = newcomer.run(EXAMPLES / "agent.py")
+    printed = newcomer.run(EXAMPLES / "agent.py", new=True)
     assert printed[0] == "User: Make a report of sales.csv, please."
     called = below("User:", printed) + below("[attached", printed)
     assert called[:2] == ['skill_load {"skill": "csv-report"}', "gives loaded: csv-report"]

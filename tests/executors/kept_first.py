@@ -42,6 +42,7 @@ class KeptFirst:
 
     def __init__(self, launcher: Launcher) -> None:
         self._launcher = launcher
+        self.interpreter = launcher.interpreter
         self.root, self.path, self.home = launcher.root, launcher.path, launcher.home
         self.shared = 0
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import ExecutorUnavailable
+from openskills.executors.bubblewrap.selftest import PASSED
 from openskills.executors.landlock import LandlockBackend
 from openskills.executors.programs.landlock import MIN_VERSION, get_version
 from openskills.executors.protocol import WorkspaceDirectory
@@ -38,6 +39,7 @@ def refused(backend: LandlockBackend) -> str:
 
 async def test_the_self_test_passes_here_and_says_what_stands_between() -> None:
     async def main() -> None:
+        PASSED.clear()
         backend = LandlockBackend()
         assert await backend.check() is Isolation.LANDLOCK
         await backend.close()

@@ -24,6 +24,7 @@ class TreeWorkspace:
 
     id = "test"
     isolation = Isolation.NONE
+    interpreter = None
 
     def __init__(self, directory: Path) -> None:
         self.tree = directory / "tree"

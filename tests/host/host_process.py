@@ -4,8 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typing import Any
 import httpx2
 
 from tests.host.hosting import eventually
+from tests.servers.warm_openskills import WarmProcess, start_openskills
 
 ECHO = """\
 import json, sys
@@ -35,7 +34,7 @@ print(json.dumps({"success": True, "data": {"slow": True}}))
 class HostProcess:
     """A host that runs, `folder` where its slow skill says who it is and waits for the file `go`."""
 
-    process: subprocess.Popen[bytes]
+    process: WarmProcess
     url: str
     client: httpx2.Client
     folder: Path
@@ -72,7 +71,8 @@ def write_skills(directory: Path) -> None:
 
 def variables(directory: Path, **more: str) -> dict[str, str]:
     known = {name: os.environ[name] for name in ("PATH",) if name in os.environ}
-    return {**known, "HOME": str(directory), "OPENSKILL_EXECUTOR": "local", "OPENSKILL_ALLOW_LOCAL": "1", **more}
+    executor = {"OPENSKILL_EXECUTOR": "local", "OPENSKILL_ALLOW_LOCAL": "1"}
+    return {**known, "HOME": str(directory), "LANG": "C.UTF-8", **executor, **more}
 
 
 @contextmanager
@@ -82,9 +82,9 @@ def host_process(directory: Path, *arguments: str, **environment: str) -> Genera
     folder = directory / "data" / "slow"
     folder.mkdir()
     errors, output = directory / "errors.txt", directory / "output.jsonl"
-    line = [sys.executable, "-m", "openskills", "serve", "--port", "0", *arguments]
+    line, known = ["serve", "--port", "0", *arguments], variables(directory, **environment)
     with errors.open("wb") as err, output.open("wb") as out:
-        process = subprocess.Popen(line, cwd=directory, env=variables(directory, **environment), stdout=out, stderr=err)
+        process = start_openskills(*line, cwd=directory, env=known, stdout=out.fileno(), stderr=err.fileno())
     try:
         eventually(lambda: b"serving " in errors.read_bytes() or process.poll() is not None, 60)
         found = re.search(r"on (http://\S+)", errors.read_text())

@@ -17,6 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from openskills.host.client.transport import EventReader
+from openskills.host.parts import HostOptions
 from tests.host.hosting import Served, Waiting, chatty, echo, eventually, key_in, manifest, served
 from tests.host.test_app import check_normalised
 
@@ -73,6 +74,26 @@ def test_a_database_that_cannot_be_used_is_told_without_its_path(tmp_path: Path)
             assert (answer.status_code, answer.json()["error"]["details"]["reason"]) == (503, "STORE_UNAVAILABLE")
             assert "secret-place" not in answer.text
     assert "secret-place" not in host.log.read_text()
+
+
+def test_a_key_learns_why_scripts_are_not_served_in_its_scopes_only(tmp_path: Path) -> None:
+    key = {"Authorization": f"Bearer {key_in(tmp_path, scopes=('pdf.*',))}"}
+    for name in ("pdf", "other"):
+        (tmp_path / "skills" / name / "scripts").mkdir(parents=True)
+        text = f"---\nname: {name}\ndescription: Does {name}.\n---\nBody.\n"
+        (tmp_path / "skills" / name / "SKILL.md").write_text(text)
+        (tmp_path / "skills" / name / "scripts" / "run.sh").write_text("echo")
+        (tmp_path / "skills" / name / "scripts" / "data").write_text("x")
+    with served(tmp_path, options=HostOptions(watch=False, skills=(tmp_path / "skills",))) as host:
+        listed = host.client.get("/skills", headers=key).json()["data"]
+        tools = host.client.get("/tools", headers=key).json()["data"]["tools"]
+        operations = host.client.get("/openapi.json", headers=key).json()["paths"]
+    assert [(one["id"], one["derived"], one["kind"]) for one in listed["skills"]] == [
+        ("pdf.run", "default", "cli:script")
+    ]
+    assert [(one["skill"], one["script"]) for one in listed["not_served"]] == [("pdf", "scripts/data")]
+    assert [tool["name"] for tool in tools] == ["pdf--run"]
+    assert "/skills/pdf.run:invoke" in operations
 
 
 def test_a_key_does_not_learn_which_skills_exist_outside_its_scopes(tmp_path: Path) -> None:

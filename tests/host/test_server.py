@@ -21,6 +21,7 @@ from openskills.host.auth import read_keys
 from openskills.host.server import open_socket, resolve_auth, socket_url
 from tests.host.host_process import host_process, is_alive, is_ready, variables, write_skills
 from tests.host.hosting import eventually, settings_in
+from tests.servers.warm_openskills import openskills_line
 
 
 def test_a_port_that_is_taken_is_told_with_what_to_do() -> None:
@@ -406,7 +407,7 @@ def test_behind_a_real_nginx_a_key_is_required(
         # A proxy that adds no header: then a key has to exist.
         server = re.sub(r".*proxy_set_header.*\n", "", server)
     with host_process(tmp_path) as host:
-        line = [sys.executable, "-m", "openskills", "keys", "new", "me"]
+        line = openskills_line("keys", "new", "me")
         made = subprocess.run(line, env=variables(tmp_path), cwd=tmp_path, check=True, capture_output=True, timeout=60)
         key = {"Authorization": f"Bearer {made.stdout.decode().strip()}"}
         config = tmp_path / "nginx.conf"
@@ -473,6 +474,6 @@ async def test_calls_of_a_killed_host_are_in_the_history_as_soon_as_somebody_loo
 
 
 def _rows(directory: Path) -> list[dict[str, Any]]:
-    argv = [sys.executable, "-m", "openskills", "runs", "list", "--json"]
+    argv = openskills_line("runs", "list", "--json")
     done = subprocess.run(argv, cwd=directory, env=variables(directory), capture_output=True, check=True)
     return json.loads(done.stdout)["runs"] if done.stdout.startswith(b"{") else json.loads(done.stdout)

@@ -37,8 +37,7 @@ class User:
         """What a host has: the usual variables, `more`, and where the code is."""
         paths = {"PYTHONPATH": f"{self.project / 'src'}:{self.project}", "HOME": str(self.directory)}
         usual = {name: os.environ[name] for name in ("PATH", "CI", "LANG", "XDG_CACHE_HOME") if name in os.environ}
-        # Nothing is written beside code that is another user's; what they compiled once is theirs.
-        return {**usual, "PYTHONPYCACHEPREFIX": str(self.directory.parent / "bytecode"), **paths, **more}
+        return {**usual, **paths, **more}
 
     def place(self) -> str:
         """A new directory that is theirs."""
@@ -80,12 +79,11 @@ def nobody() -> Generator[User]:
         return
     with _directory() as directory:
         home = directory / "home"
-        bytecode = directory / "bytecode"
-        for own in (home, bytecode):
-            own.mkdir(mode=0o700)
-            os.chown(own, UID, UID)
+        home.mkdir(mode=0o700)
+        os.chown(home, UID, UID)
         prefix = ("setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", "--")
-        yield User("nobody", prefix, open_interpreter(directory), open_copy(directory), home)
+        python = open_interpreter(directory)
+        yield User("nobody", prefix, python, open_copy(directory, python), home)
 
 
 def battery(user: User, executor: str, *options: str, environment: Mapping[str, str]) -> dict[str, Any]:

@@ -12,16 +12,17 @@ UID = 65010
 
 ROOT = Path(__file__).resolve().parents[2]
 _LEAST = (3, 11)
-_UNNEEDED = ("test", "idlelib", "tkinter", "ensurepip", "turtledemo", "site-packages", "__pycache__", "*.a")
+_UNNEEDED = ("test", "idlelib", "tkinter", "ensurepip", "turtledemo", "site-packages", "*.a")
 
 
-def open_copy(directory: Path) -> Path:
-    """A copy of the package and of these tests that everybody can read."""
+def open_copy(directory: Path, python: str) -> Path:
+    """A copy of the package and of these tests that everybody can read, compiled for an interpreter."""
     copy = directory / "project"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "src" / "openskills", copy / "src" / "openskills", ignore=ignored)
-    shutil.copytree(ROOT / "tests" / "hostile", copy / "tests" / "hostile", ignore=ignored)
+    shutil.copytree(ROOT / "src" / "openskills", copy / "src" / "openskills")
+    shutil.copytree(ROOT / "tests" / "hostile", copy / "tests" / "hostile")
     shutil.copy(ROOT / "pyproject.toml", copy)
+    # What was compiled before is copied and stays as it is. Nobody else may write beside the code.
+    subprocess.run([python, "-m", "compileall", "-q", str(copy)], check=True)
     for path in (copy, *copy.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     return copy

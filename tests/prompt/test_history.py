@@ -346,6 +346,8 @@ def test_a_result_that_was_shown_and_came_back_with_a_cut_is_no_load() -> None:
 
 def test_what_others_wrote_below_a_load_does_not_matter() -> None:
     assert parse_result("skill_load", PDF, "loaded: pdf\n\nTook 3 ms\nevicted: a") == SkillCallResult(LOAD, "pdf")
+    told = "loaded: pdf\nrequires: programs ls\ncompatibility: any\ndocuments not shown: a\nevicted: a"
+    assert parse_result("skill_load", PDF, told) == SkillCallResult(LOAD, "pdf", None, ("a",))
 
 
 def test_a_name_is_compared_in_its_one_spelling() -> None:

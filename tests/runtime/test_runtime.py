@@ -13,6 +13,8 @@ from openskills.catalog.locations import project_source
 from openskills.catalog.trust import TrustAnswer
 from openskills.errors import CommandDenied, InvalidArgument, SkillError
 from openskills.executors.open import open_executor
+from openskills.executors.requests import SecretRequest
+from openskills.project import SkillGrants
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.session.events import Event, new_event
@@ -20,6 +22,8 @@ from openskills.session.memory import MemorySessionStore
 from openskills.session.store import Session, SessionKey
 from openskills.testing.checks import PNG
 from openskills.tools.approvals import ApprovalDecision, ApprovalQuestion
+from tests.catalog.sources.web_server import Page, serving
+from tests.conftest import RequireProgram
 from tests.runtime.talking import Transcript, runtime_in, text_of
 from tests.tools.contexts import settings_in, write_skill
 
@@ -280,7 +284,7 @@ async def test_every_run_is_in_the_audit_log_under_its_agent(place: Path) -> Non
 
 
 async def test_variables_of_a_session_are_in_every_command_and_a_call_may_change_them(place: Path) -> None:
-    options = SessionOptions(environment={"COLOUR": "red", "SHAPE": "round"})
+    options = SessionOptions(grants={"*": SkillGrants(environment={"COLOUR": "red", "SHAPE": "round"})})
     async with runtime_in(place, executor="local", options=options) as runtime, runtime.session("s") as session:
         await session.call("skill_load", {"skill": "alpha"})
         wanted = {"skill": "alpha", "command": "echo $COLOUR $SHAPE", "env": {"COLOUR": "blue"}}
@@ -386,3 +390,67 @@ async def test_a_store_that_is_slow_for_one_keeps_no_other_waiting(place: Path) 
         assert session.loaded_skills() == ()
     waiting.cancel()
     await asyncio.wait([waiting])
+
+
+async def test_only_the_skill_that_was_granted_a_host_reaches_it(place: Path, require_program: RequireProgram) -> None:
+    require_program("bwrap")
+    with serving() as web:
+        web.pages["/"] = Page(b"reached")
+        host = web.url.removeprefix("http://")
+        options = SessionOptions(grants={"alpha": SkillGrants(network=(host,)), "beta": SkillGrants(timeout=20)})
+        command = f"python3 -c \"import urllib.request as u; print(u.urlopen('{web.url}').read().decode())\""
+        async with runtime_in(place, executor="sandbox", options=options) as runtime, runtime.session("s") as session:
+            for skill, code in (("alpha", 0), ("beta", 1)):
+                await session.call("skill_load", {"skill": skill})
+                ran = await session.call("skill_run", {"skill": skill, "command": command})
+                assert (ran.data["exit_code"], "reached" in ran.data["stdout"]) == (code, code == 0), ran.text
+        assert web.paths == ["/"]
+
+
+async def test_invalid_grants_are_refused_when_the_options_are_made(place: Path) -> None:
+    del place
+    for grants, message in (
+        (SkillGrants(network=("a b",)), "network: invalid host name"),
+        (SkillGrants(environment={"PATH": "/x"}), "environment: PATH is set by the runtime"),
+        (SkillGrants(secrets=("LD_PRELOAD",)), "secrets: LD_PRELOAD changes which code"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            SessionOptions(grants={"*": grants})
+    with pytest.raises(InvalidArgument, match="timeout: 0 is not a positive number"):
+        SessionOptions(grants={"*": SkillGrants(timeout=0)})
+    with pytest.raises(InvalidArgument, match="network"):
+        SkillGrants(network="a.example")  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_program_decides_which_declared_variables_a_skill_gets(place: Path) -> None:
+    requires = '{"env": ["KEY_A", "KEY_B", "KEY_C", "HOME"], "bins": ["sh"]}'
+    front = f'metadata: {{"openclaw": {{"requires": {requires}, "primaryEnv": "KEY_D"}}}}'
+    write_skill(place, "alpha", {"SKILL.md": f"---\nname: alpha\ndescription: Keys. Use it.\n{front}\n---\n"})
+    asked: list[SecretRequest] = []
+
+    async def decide(request: SecretRequest) -> Mapping[str, str]:
+        asked.append(request)
+        return {"KEY_B": "for-b"}
+
+    options = SessionOptions(
+        grants={"alpha": SkillGrants(secrets=("KEY_A",))}, secrets={"KEY_A": "for-a"}, ask_secrets=decide
+    )
+    settings = replace(settings_in(place), environment=dict.fromkeys(("KEY_A", "KEY_B", "KEY_C", "HOME"), "1"))
+    catalog = Catalog.from_paths(place / "skills", settings=settings)
+    async with (
+        SkillRuntime(catalog, "local", settings=settings, options=options) as runtime,
+        runtime.session("s") as session,
+    ):
+        loaded = await session.call("skill_load", {"skill": "alpha"})
+        assert loaded.text == (
+            "loaded: alpha\nrequires: programs sh; variables KEY_A, KEY_B, KEY_C, HOME, KEY_D; "
+            "not granted, so commands do not have it: KEY_C, KEY_D"
+        )
+        assert loaded.data["not_granted"] == ["KEY_C", "KEY_D"]
+        for tool in ("skill_run", "skill_exec"):
+            ran = await session.call(tool, {"skill": "alpha", "command": "echo ${#KEY_A} ${#KEY_B} ${#KEY_C} $KEY_B"})
+            assert "5 5 0 *****" in ran.text
+    assert [(one.skill, one.names, one.agent) for one in asked] == [
+        ("alpha", ("KEY_B", "KEY_C", "KEY_D"), "assistant")
+    ] * 3
+    assert len({one.digest for one in asked}) == 1

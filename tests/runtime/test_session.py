@@ -64,7 +64,42 @@ async def test_no_later_request_changes_an_earlier_byte(place: Path) -> None:
         assert all(request.unchanged_share == 1.0 for request in session.ledger.last)
 
 
+async def test_tools_for_commands_are_offered_once_a_skill_has_anything_to_run(place: Path) -> None:
+    async with runtime_in(place, executor="local") as runtime, runtime.session("s") as session:
+
+        def offered() -> set[str]:
+            return {tool["name"] for tool in session.tools("mcp")}
+
+        commands = {"skill_run", "skill_exec", "skill_write_stdin", "skill_poll_session", "skill_kill_session"}
+        talk = Transcript(session)
+        assert not offered() & commands
+        asked = text_of(talk.user("hello"))
+        assert not any(name in asked for name in commands)
+        assert session.ledger.sum.by_layer[PromptLayer.TOOLS] == estimate_tokens(format_tools(session.tools()))
+        write_skill(place, "delta", {"scripts/go.sh": "echo went"})
+        runtime.catalog.refresh()
+        assert offered() >= commands
+        assert "skill_exec" in text_of(talk.user("go on"))
+        (place / "skills" / "delta" / "SKILL.md").unlink()
+        runtime.catalog.refresh()
+        assert not offered() & commands
+
+
+async def test_tools_that_were_chosen_are_offered_whatever_the_skills_have(place: Path) -> None:
+    options = SessionOptions(tools=("skill_load", "skill_run"))
+    async with runtime_in(place, executor="local", options=options) as runtime, runtime.session("s") as session:
+        assert [tool["name"] for tool in session.tools("mcp")] == ["skill_load", "skill_run"]
+
+
+async def test_skills_that_are_not_visible_offer_nothing_to_run(place: Path) -> None:
+    write_skill(place, "delta", {"scripts/go.sh": "echo went"})
+    options = SessionOptions(visible=lambda skill: skill.name != "delta")
+    async with runtime_in(place, executor="local", options=options) as runtime, runtime.session("s") as session:
+        assert "skill_run" not in {tool["name"] for tool in session.tools("mcp")}
+
+
 async def test_tools_are_offered_when_they_are_usable_and_their_descriptions_are_counted(place: Path) -> None:
+    write_skill(place, "delta", {"scripts/go.sh": "echo went"})
     async with runtime_in(place, executor="local") as runtime, runtime.session("s") as session:
 
         def offered() -> set[str]:

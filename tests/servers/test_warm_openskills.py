@@ -9,6 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.cli.terminal import Terminal
 from tests.servers.warm_openskills import WarmOpenskills
 
 NEW = [sys.executable, "-m", "openskills"]
@@ -78,3 +79,17 @@ def test_a_signal_reaches_the_command_and_who_called_it_ends_as_it_does(
             process.terminate()
             process.stdout.read()
             assert process.wait(60) == 0
+
+
+def test_at_a_terminal_the_command_has_it_for_its_own(warm_openskills: WarmOpenskills, tmp_path: Path) -> None:
+    skill = tmp_path / ".agents" / "skills" / "alpha" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: alpha\ndescription: Does it.\n---\n")
+    variables = {"HOME": str(tmp_path / "home"), "PATH": os.defpath, "LANG": "C.UTF-8", "TERM": "xterm-256color"}
+    # The second one becomes a new interpreter.
+    for more in ({}, {"PYTHONUTF8": "1"}):
+        with Terminal([*warm_openskills.line, "list"], cwd=tmp_path, variables={**variables, **more}) as terminal:
+            terminal.wait_for("[y/N]")
+            # Ctrl-C reaches only who has the terminal.
+            terminal.type("\x03")
+            assert terminal.finish().code == 130

@@ -2,29 +2,37 @@
 
 Runs by itself, as `python -ISE warm_client.py SOCKET ARGUMENT...`. What cannot be handed over becomes `python -m
 openskills`: variables that an interpreter reads when it starts, closed streams, a user who may not reach the socket.
+
+It imports as little as it can: `socket`, `json` and `typing` would take more time than everything else it does.
 """
 
-import json
+import _socket
+import fcntl
+import marshal
 import os
 import signal
-import socket
 import sys
-from typing import NoReturn
+import termios
 
 STREAMS = (0, 1, 2)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
-def main(address: str, *arguments: str) -> NoReturn:
+def main(address: str, *arguments: str) -> "NoReturn":
     """Call, pass on signals, and end with the same status."""
     if _is_particular():
         _start(arguments)
-    connection = socket.socket(socket.AF_UNIX)
+    connection = _socket.socket(_socket.AF_UNIX)
     try:
         connection.connect(address)
     except OSError:
         _start(arguments)
-    call = json.dumps({"arguments": arguments, "directory": os.getcwd(), "environment": dict(os.environ)}).encode()
-    socket.send_fds(connection, [len(call).to_bytes(4, "big")], STREAMS)
+    place = {"directory": os.getcwd(), "environment": dict(os.environ), "terminal": _is_at_terminal()}
+    call = marshal.dumps({"arguments": arguments, **place})
+    streams = b"".join(stream.to_bytes(4, sys.byteorder) for stream in STREAMS)
+    connection.sendmsg([len(call).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
     connection.sendall(call)
     # From here on the streams are the other's alone: who reads them sees the end when it ends.
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -32,7 +40,9 @@ def main(address: str, *arguments: str) -> NoReturn:
         os.dup2(nothing, stream)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: connection.sendall(bytes([received])))
-    _end(int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big", signed=True))
+    # The first is the number of the process.
+    answer = connection.recv(8, _socket.MSG_WAITALL)
+    _end(int.from_bytes(answer[4:], "big", signed=True))
 
 
 def _is_particular() -> bool:
@@ -45,11 +55,18 @@ def _is_particular() -> bool:
     return read_at_start or os.environ.get("LANG") != "C.UTF-8"
 
 
-def _start(arguments: tuple[str, ...]) -> NoReturn:
+def _is_at_terminal() -> bool:
+    """Whether this process is what a terminal was opened for: then the terminal is to be the command's own."""
+    return os.getsid(0) == os.getpid() and os.isatty(0)
+
+
+def _start(arguments: tuple[str, ...]) -> "NoReturn":
+    if _is_at_terminal():
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.execv(sys.executable, [sys.executable, "-m", "openskills", *arguments])
 
 
-def _end(status: int) -> NoReturn:
+def _end(status: int) -> "NoReturn":
     if status < 0:
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)

@@ -1,11 +1,17 @@
-"""The warm program for tests, one per process that runs them."""
+"""The warm programs for tests, one of each kind per process that runs them."""
 
+import marshal
+import os
+import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
@@ -14,6 +20,48 @@ from tests.servers.started import own_directory
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = Path(__file__).with_name("warm_client.py")
 PATIENCE = 60.0
+
+
+class WarmProcess:
+    """An `openskills` that runs: what `subprocess.Popen` is for a process that is a child of this one."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.pid = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big")
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        try:
+            return self.wait(0)
+        except TimeoutError:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and give the exit code. Raises `TimeoutError`."""
+        if self.returncode is None:
+            self._connection.settimeout(timeout)
+            try:
+                status = self._connection.recv(4, socket.MSG_WAITALL)
+            except BlockingIOError as error:
+                raise TimeoutError from error
+            self._connection.close()
+            assert status, "the warm program has ended"
+            self.returncode = int.from_bytes(status, "big", signed=True)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it is known to have ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +75,58 @@ class WarmOpenskills:
         """What stands in for `python -m openskills`."""
         return [sys.executable, "-ISE", str(CLIENT), str(self.address)]
 
+    def start(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdout: int,
+        stderr: int,
+        stdin: int | None = None,
+        strict: bool = False,
+    ) -> WarmProcess:
+        """Start it with these files as its input and output, and the variables of a process in UTF-8."""
+        particular = [name for name in env if name.startswith(("PYTHON", "LC_"))]
+        assert env.get("LANG", "C.UTF-8") == "C.UTF-8", "a process that runs already cannot have another encoding"
+        assert not particular, f"{particular} would have no effect on a process that was started already"
+        place = {"directory": str(cwd), "environment": dict(env), "terminal": False, "strict": strict}
+        call = marshal.dumps({"arguments": list(arguments), **place})
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(self.address))
+        with open(os.devnull, "rb") as nothing:
+            streams = [nothing.fileno() if stdin is None else stdin, stdout, stderr]
+            socket.send_fds(connection, [len(call).to_bytes(4, "big")], streams)
+            connection.sendall(call)
+            return WarmProcess(connection)
 
-@pytest.fixture(scope="session")
-def warm_openskills() -> Generator[WarmOpenskills]:
-    """`openskills` in interpreters that have imported it already; it ends with this process."""
+
+class _WarmProgram:
+    """The program of this kind of this process, started for the first who asks."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._running = ExitStack()
+        self._taken: WarmOpenskills | None = None
+
+    def get(self) -> WarmOpenskills:
+        self._taken = self._taken or self._running.enter_context(_started(self._kind))
+        return self._taken
+
+    def end(self) -> None:
+        self._running.close()
+        self._taken = None
+
+
+_kinds = {kind: _WarmProgram(kind) for kind in ("openskills", "script", "program")}
+
+
+@contextmanager
+def _started(kind: str) -> Generator[WarmOpenskills]:
     with own_directory("warm") as directory:
         address = directory / "calls"
         with subprocess.Popen(
-            [sys.executable, "-m", "tests.servers.warm_program", str(address)],
+            [sys.executable, "-m", "tests.servers.warm_program", str(address), kind],
             cwd=ROOT,
             env={"LANG": "C.UTF-8"},
             stdin=subprocess.PIPE,
@@ -45,3 +137,66 @@ def warm_openskills() -> Generator[WarmOpenskills]:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             yield WarmOpenskills(address)
+
+
+def start_openskills(*arguments: str, cwd: Path, env: Mapping[str, str], stdout: int, stderr: int) -> WarmProcess:
+    """`openskills` in an interpreter that has imported it already."""
+    return _kinds["openskills"].get().start(arguments, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
+
+
+def run_script(
+    script: Path,
+    *arguments: str,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout: float | None,
+    stdin: bytes = b"",
+    strict: bool = True,
+    kind: str = "script",
+) -> "subprocess.CompletedProcess[bytes]":
+    """`python -W error SCRIPT`, in an interpreter that has imported what such scripts import. Raises `TimeoutError`.
+
+    Its kind is `script` if it stands for itself, and `program` if it uses the package. Without `strict` warnings are
+    no errors.
+    """
+    with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
+        given.write(stdin)
+        given.seek(0)
+        process = (
+            _kinds[kind]
+            .get()
+            .start(
+                [str(script), *arguments],
+                cwd=cwd,
+                env=env,
+                strict=strict,
+                stdin=given.fileno(),
+                stdout=output.fileno(),
+                stderr=errors.fileno(),
+            )
+        )
+        try:
+            code = process.wait(timeout)
+        finally:
+            process.kill()
+        written = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0) for file in (output, errors)]
+        return subprocess.CompletedProcess([str(script), *arguments], code, *written)
+
+
+def openskills_line(*arguments: str) -> list[str]:
+    """A command line that does the same."""
+    return [*_kinds["openskills"].get().line, *arguments]
+
+
+@pytest.fixture(scope="session")
+def warm_openskills() -> WarmOpenskills:
+    """`openskills` in interpreters that have imported it already; it ends with this process."""
+    return _kinds["openskills"].get()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def end_warm_openskills() -> Generator[None]:
+    """Nothing runs when the tests have ended."""
+    yield
+    for program in _kinds.values():
+        program.end()

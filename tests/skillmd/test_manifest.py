@@ -35,6 +35,13 @@ def test_requirements_under_a_client_and_under_requires_add_up_without_doubles()
     assert found == Requirements(("git", "op"), ("rg", "grep"), ("TOKEN",), ("darwin", "windows"), always=True)
 
 
+def test_the_primary_variable_of_a_client_is_optional_unless_it_is_required() -> None:
+    found = read_requirements({"openclaw": {"primaryEnv": "GH_TOKEN", "requires": {"env": ["A_KEY"]}}})
+    assert (found.env, found.optional_env) == (("A_KEY",), ("GH_TOKEN",))
+    both = read_requirements({"openclaw": {"primaryEnv": "A_KEY", "requires": {"env": ["A_KEY"]}}})
+    assert (both.env, both.optional_env) == (("A_KEY",), ())
+
+
 @pytest.mark.parametrize(
     "metadata", [{}, {"author": "x", "version": "1"}, {"client": {"emoji": "x"}}, {"requires": "x"}]
 )

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from openskills.errors import InvalidArgument
-from openskills.skillmd.links import find_linked_files
+from openskills.skillmd.markdown import find_linked_files
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import Problem
 from openskills.skillmd.rules import lint_skill

@@ -13,6 +13,7 @@ from typing import Any
 from openskills.session.store import SessionStore
 from openskills.tools.tool import ToolResult
 from tests.runtime.talking import Transcript, runtime_in, text_of
+from tests.servers import warm_openskills
 
 SKILLS = Path(__file__).resolve().parents[2] / "skills"
 NAMES = sorted(folder.parent.name for folder in SKILLS.glob("*/SKILL.md"))
@@ -29,18 +30,32 @@ def run_script(
     python: str = PYTHON,
     env: Mapping[str, str] | None = None,
     seconds: float = 60,
+    new: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script such as `math/scripts/evaluate.py` as a user does; warnings of Python are errors."""
+    """Run a script such as `math/scripts/evaluate.py` as a user does; warnings of Python are errors.
+
+    With `new` in a new interpreter, otherwise in one that has imported what scripts import.
+    """
+    environment = {"PATH": os.defpath, "LANG": "C.UTF-8", **(env or {})}
+    if not new and python == sys.executable and not any(name.startswith(("PYTHON", "LC_")) for name in environment):
+        words = [str(argument) for argument in arguments]
+        done = warm_openskills.run_script(SKILLS / script, *words, cwd=cwd, env=environment, timeout=seconds)
+        said = [_decode(stream) for stream in (done.stdout, done.stderr)]
+        return subprocess.CompletedProcess(done.args, done.returncode, *said)
     return subprocess.run(
         [python, "-W", "error", str(SKILLS / script), *map(str, arguments)],
         cwd=cwd,
-        env={"PATH": os.defpath, "LANG": "C.UTF-8", **(env or {})},
+        env=environment,
         capture_output=True,
         encoding="utf-8",
         errors="replace",
         stdin=subprocess.DEVNULL,
         timeout=seconds,
     )
+
+
+def _decode(stream: bytes) -> str:
+    return stream.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def fault(done: subprocess.CompletedProcess[str], status: int) -> str:

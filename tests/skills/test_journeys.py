@@ -135,4 +135,4 @@ async def test_a_missing_package_is_said_with_what_to_do(tmp_path: Path) -> None
         assert data["exit_code"] == 4
         assert re.match(r"error: the Python package 'pypdf' is not installed for \S+python3?", data["stderr"])
         assert "requirements.txt" in data["stderr"]
-        assert "openskills run pdf-text --install HOST" in data["stderr"]
+        assert "openskills run pdf-text --install always" in data["stderr"]

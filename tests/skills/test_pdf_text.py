@@ -14,6 +14,9 @@ from pypdf import PdfWriter
 from openskills.artifacts.store import Scope
 from openskills.executors.commands import CommandRules, open_command_runner
 from openskills.executors.open import open_executor
+from openskills.executors.package_index import PackageIndex
+from openskills.executors.requests import InstallMode, PackageOptions
+from openskills.runtime.options import SessionOptions
 from tests.conftest import RequireProgram
 from tests.runtime.talking import Transcript, runtime_in
 from tests.skills.pdf_writer import pdf
@@ -160,24 +163,26 @@ async def test_what_the_skill_declares_is_installed_and_the_model_reads_the_file
     require_program("bwrap")
     folder = tmp_path / "skills" / "pdf-text"
     shutil.copytree(SKILLS / "pdf-text", folder)
-    wheel_of("pypdf", folder / "wheels")
+    wheel_of("pypdf", tmp_path / "wheels")
     tmp_path.chmod(0o755)
     scope = Scope("openskills", "local", "s")
-    rules = CommandRules(index_arguments=("--no-index", "--find-links", "wheels"))
+    rules = CommandRules(index=PackageIndex(no_index=True, find_links=(str(tmp_path / "wheels"),)))
 
     async def install() -> None:
         place = open_executor("sandbox", settings_in(tmp_path))
         try:
             bench = await open_command_runner(place, settings_in(tmp_path), scope, rules=rules)
             await bench.stage("pdf-text", folder)
-            done = await bench.install("pdf-text")
-            assert (done.ready, done.changed) == (True, True), done.warnings
+            done = await bench.provide_packages("pdf-text", "true", PackageOptions(install=InstallMode.ALWAYS))
+            assert done.environment.mounts, done.warnings
             await bench.close()
         finally:
             await place.close()
 
     async def read() -> None:
-        async with runtime_in(tmp_path, executor="sandbox") as runtime, runtime.session("s") as session:
+        options = SessionOptions(index=rules.index)
+        made = runtime_in(tmp_path, executor="sandbox", options=options)
+        async with made as runtime, runtime.session("s") as session:
             session.add_file("paper.pdf", pdf(THREE))
             talk = Transcript(session)
             talk.user("What does the paper say?")

@@ -88,7 +88,7 @@ def test_a_script_is_small_and_made_for_older_interpreters(path: Path) -> None:
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.relative_to(SKILLS).as_posix())
 def test_help_teaches_with_examples_and_exit_codes(path: Path, tmp_path: Path) -> None:
-    done = run_script(str(path), "--help", cwd=tmp_path)
+    done = run_script(str(path), "--help", cwd=tmp_path, new=True)
     assert done.returncode == 0
     assert path.read_text("utf-8").startswith("#!/usr/bin/env python3\n")
     assert "examples:" in done.stdout

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,8 @@ from typing import Any
 
 import jsonschema_rs
 import yaml
+
+from tests.servers.warm_openskills import run_script
 
 ROOT = Path(__file__).resolve().parents[2]
 SKILLS = ROOT / "skills_cli"
@@ -101,14 +101,8 @@ def call(skill: str, input: Mapping[str, Any], root: Path = DATA, **variables: s
 
 def send(skill: str, stdin: bytes, root: Path = DATA, **variables: str) -> Reply:
     """Start a skill as the document does, give it these bytes, and check the form of what it says."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(SKILLS / f"{skill}.py")],
-        input=stdin,
-        capture_output=True,
-        cwd=ROOT,
-        env={"PATH": os.defpath, "OPENSKILL_ALLOWED_ROOT": str(root), **variables},
-        timeout=PATIENCE,
-    )
+    environment = {"PATH": os.defpath, "OPENSKILL_ALLOWED_ROOT": str(root), **variables}
+    done = run_script(SKILLS / f"{skill}.py", cwd=ROOT, env=environment, stdin=stdin, timeout=PATIENCE)
     line, _, rest = done.stdout.partition(b"\n")
     assert line, done.stderr
     assert not rest

@@ -1,7 +1,10 @@
 """The manifests of the hosted skills: what they say is what the skills are."""
 
 import ast
+import json
 import re
+import subprocess
+import sys
 from typing import Any
 
 import jsonschema_rs
@@ -97,3 +100,11 @@ def test_no_program_of_a_skill_is_longer_than_400_lines_or_unfinished() -> None:
         ast.parse(text)
         assert len(text.splitlines()) <= 400
         assert not re.search(r"\b(TODO|FIXME|XXX)\b", text)
+
+
+@pytest.mark.parametrize("skill", IDS)
+def test_a_skill_runs_in_a_new_interpreter(skill: str) -> None:
+    request = json.dumps({"input": EXAMPLES[skill]}).encode()
+    line = [sys.executable, "-W", "error", str(SKILLS / f"{skill}.py")]
+    done = subprocess.run(line, input=request, capture_output=True, cwd=ROOT, env={"OPENSKILL_ALLOWED_ROOT": str(DATA)})
+    assert (done.returncode, json.loads(done.stdout)["success"]) == (0, True)

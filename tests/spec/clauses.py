@@ -13,6 +13,7 @@ FOUND_ON_DISK: Mapping[str, tuple[str, ...]] = {
     "file-type": (f"{_FILES}::test_a_directory_in_place_of_the_file_is_reported",),
     "file-unreadable": (f"{_FILES}::test_a_file_that_cannot_be_opened_is_reported",),
     "link-leaves-skill": (f"{_FILES}::test_a_link_out_of_the_folder_is_reported_and_not_followed",),
+    "suppression-unknown": (f"{_FILES}::test_a_comment_that_names_no_rule_is_reported_with_the_nearest_rule",),
 }
 """Faults of files rather than of their text."""
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from openskills.catalog.discovery import discover
 from openskills.catalog.root import Root
 from openskills.catalog.skill import read_skill_text
+from openskills.catalog.validate import validate
 from openskills.skillmd.problem import Problem
 from openskills.skillmd.rules import ALL_RULES
 from tests.spec.cases import SOUND
@@ -31,6 +32,20 @@ def test_a_skill_file_in_other_letters_is_reported_and_not_read(tmp_path: Path) 
     found = [problem for entry in scan.visited.values() for problem in entry.problems]
     assert [problem.rule for problem in found] == ["file-name"]
     assert found[0].severity is RULES["file-name"].severity
+
+
+def test_a_comment_that_names_no_rule_is_reported_with_the_nearest_rule(tmp_path: Path) -> None:
+    comments = "<!-- openskills: ignore link-dead, body-lines -->\n  <!-- openskills: ignore-file link-ded zzz -->\n"
+    (tmp_path / "pdf-tools").mkdir()
+    (tmp_path / "pdf-tools" / "SKILL.md").write_text(SOUND + comments, "utf-8")
+    (found,) = validate(tmp_path / "pdf-tools").problems
+    assert (found.rule, found.severity, found.line, found.column) == (
+        "suppression-unknown",
+        RULES["suppression-unknown"].severity,
+        SOUND.count("\n") + 2,
+        3,
+    )
+    assert found.message == "the comment names an unknown rule 'link-ded'; did you mean link-dead?"
 
 
 def test_a_directory_in_place_of_the_file_is_reported(tmp_path: Path) -> None:

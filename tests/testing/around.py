@@ -90,6 +90,10 @@ class AroundWorkspace:
     def isolation(self) -> Isolation:
         return self.executor.isolation or self.inner.isolation
 
+    @property
+    def interpreter(self) -> str | None:
+        return self.inner.interpreter
+
     async def stage(self, snapshot: SkillSnapshot) -> int:
         return await self.inner.stage(snapshot)
 

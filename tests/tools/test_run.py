@@ -34,10 +34,12 @@ from openskills.errors import (
     UnknownSkill,
 )
 from openskills.executors.commands import CommandRules
+from openskills.executors.package_index import PackageIndex
 from openskills.executors.policy import CommandPolicy
 from openskills.executors.requests import RunResult
 from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Isolation, Limits
 from openskills.executors.staging.outputs import OutputFile, OutputSpec
+from openskills.project import SkillGrants
 from openskills.runtime.options import SessionOptions
 from openskills.session.state import (
     AgentView,
@@ -156,7 +158,8 @@ def test_variables_stdin_and_the_text_of_an_editor_arrive(tmp_path: Path) -> Non
 
 
 def test_secrets_reach_only_the_skills_that_they_are_for(tmp_path: Path) -> None:
-    options = ToolOptions(secrets_of={"*": ("ALL",), "demo": ("OWN",), "other": ("FOREIGN",)})
+    secrets = {"*": "ALL", "demo": "OWN", "other": "FOREIGN"}
+    options = ToolOptions(grants={skill: SkillGrants(secrets=(name,)) for skill, name in secrets.items()})
 
     async def scenario(context: ToolContext) -> None:
         command = "echo ${#ALL} ${#OWN} ${#FOREIGN} $ALL"
@@ -332,7 +335,6 @@ def test_the_gate_can_be_switched_off_but_finds_no_skill_that_is_not_there(tmp_p
         asked_for(tmp_path, "other", required=False)
 
 
-INDEX = ("--no-index", "--find-links", "wheels")
 SAY = "import tiny; print(tiny.VERSION)"
 RUN = {"skill": "tiny-user", "command": "python3 scripts/say.py"}
 
@@ -341,8 +343,9 @@ RUN = {"skill": "tiny-user", "command": "python3 scripts/say.py"}
 def place(tmp_path: Path) -> Path:
     """A skill that needs a package, with the wheel of it; and one that needs nothing."""
     name, data = wheel("tiny", "1.0", "VERSION = '1.0'\n")
-    files: dict[str, str | bytes] = {"requirements.txt": "tiny\n", f"wheels/{name}": data, "scripts/say.py": SAY}
-    write_skill(tmp_path, "tiny-user", files)
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels" / name).write_bytes(data)
+    write_skill(tmp_path, "tiny-user", {"requirements.txt": "tiny\n", "scripts/say.py": SAY})
     write_skill(tmp_path, "plain", {"scripts/say.py": "print('plain')"})
     return tmp_path
 
@@ -351,7 +354,8 @@ def called(place: Path, *calls: dict[str, Any], **options: Any) -> list[str]:
     """What comes of commands in one session."""
 
     async def go() -> list[str]:
-        made = runtime_in(place, executor="local", options=SessionOptions(**options))
+        index = PackageIndex(no_index=True, find_links=(str(place / "wheels"),))
+        made = runtime_in(place, executor="local", options=SessionOptions(index=index, **options))
         async with made as runtime, runtime.session("s") as session:
             for name in ("tiny-user", "plain"):
                 await session.call("skill_load", {"skill": name})
@@ -373,10 +377,10 @@ def test_nothing_is_installed_unless_the_application_says_so(place: Path) -> Non
     assert "No module named 'tiny'" in json.loads(found)["stderr"]
 
 
-def test_what_a_skill_declares_is_there_before_its_first_command_and_is_asked_for_once(place: Path) -> None:
+def test_what_a_skill_declares_is_installed_after_the_user_was_asked_once(place: Path) -> None:
     asked: list[bool] = []
     ask = answering(ApprovalDecision.ALLOW_ONCE, asked)
-    options: dict[str, Any] = {"install": (), "index_arguments": INDEX, "ask": ask}
+    options: dict[str, Any] = {"install": "ask", "ask": ask}
     first, again, other = called(place, RUN, RUN, {"skill": "plain", "command": "python3 scripts/say.py"}, **options)
     assert [json.loads(found)["stdout"] for found in (first, again, other)] == ["1.0\n", "1.0\n", "plain\n"]
     assert asked == [True, False, False, False]
@@ -387,40 +391,57 @@ def test_a_script_with_a_block_of_its_own_gets_what_that_names(place: Path) -> N
     (folder / "requirements.txt").unlink()
     block = '# /// script\n# dependencies = ["tiny"]\n# ///\n'
     (folder / "scripts" / "say.py").write_text(block + SAY)
-    (found,) = called(place, RUN, install=(), index_arguments=INDEX)
-    told = json.loads(found)
-    assert told["stdout"] == "1.0\n" or "which needs uv" in str(told["warnings"])
+    (found,) = called(place, RUN, install="always")
+    assert json.loads(found)["stdout"] == "1.0\n"
 
 
-def test_a_no_keeps_the_command_from_being_run(place: Path) -> None:
+def test_packages_of_the_application_and_of_a_grant_are_installed_without_asking(place: Path) -> None:
+    (place / "skills" / "tiny-user" / "requirements.txt").unlink()
+    (found,) = called(place, RUN, with_packages=("tiny",))
+    assert json.loads(found)["stdout"] == "1.0\n"
+    plain = {"skill": "plain", "command": f"python3 -c '{SAY}'"}
+    found, other = called(place, RUN, plain, grants={"tiny-user": SkillGrants(packages=("tiny==1.0",))})
+    assert json.loads(found)["stdout"] == "1.0\n"
+    assert json.loads(other)["exit_code"] == 1
+
+
+def test_after_a_no_the_command_runs_without_the_packages_and_the_model_hears_why(place: Path) -> None:
     asked: list[bool] = []
-    (found,) = called(place, RUN, install=(), index_arguments=INDEX, ask=answering(ApprovalDecision.DENY, asked))
-    assert found.startswith("error: ")
-    assert asked == [True]
-
-
-def test_without_a_host_the_model_hears_why_nothing_was_installed(place: Path) -> None:
-    (found,) = called(place, RUN, install=())
+    (found,) = called(place, RUN, install="ask", ask_install=answering(ApprovalDecision.DENY, asked))
     told = json.loads(found)
-    assert told["exit_code"] == 1
-    assert "requirements.txt was not installed: setup has no network" in str(told["warnings"])
+    assert (told["exit_code"], asked) == (1, [True])
+    assert told["warnings"][0] == "requirements.txt declares tiny; not installed: the user declined"
+    assert "the Python module 'tiny' is missing: run again with --with tiny" in told["warnings"][1]
 
 
-def test_an_installation_that_fails_is_told_with_its_last_lines(place: Path) -> None:
+def test_restricted_commands_do_not_install_packages_that_nobody_approved(place: Path) -> None:
+    (found,) = called(place, RUN, install="ask", restrict=True)
+    assert found.startswith("error: ")
+    assert not (place / "state" / "environments").exists()
+
+
+def test_an_installation_that_fails_is_told_with_the_reason(place: Path) -> None:
     (place / "skills" / "tiny-user" / "requirements.txt").write_text("no-such-package-at-all\n")
-    (found,) = called(place, RUN, install=(), index_arguments=INDEX)
-    assert found.startswith("error: tiny-user: cannot install requirements.txt")
-    assert "no-such-package-at-all" in found
+    (found,) = called(place, RUN, install="always")
+    assert found.startswith("error: cannot install no-such-package-at-all: the index has no package")
 
 
 def test_a_command_that_is_no_shell_text_is_for_the_shell_to_judge(place: Path) -> None:
-    (found,) = called(place, {"skill": "plain", "command": "echo 'x"}, install=())
+    (found,) = called(place, {"skill": "plain", "command": "echo 'x"}, install="always")
     assert "exit_code" in found or found.startswith("error: ")
 
 
-def test_hosts_are_a_tuple() -> None:
-    with pytest.raises(InvalidArgument, match=r"install: expected .* write \['pypi.org'\]"):
-        SessionOptions(install="pypi.org")  # pyright: ignore[reportArgumentType] - what a person would write
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"install": "sometimes"}, r"install: unknown value 'sometimes'; use one of ask, never, always"),
+        ({"with_packages": ("-e .",)}, r"packages: '-e \.' is not a requirement"),
+        ({"grants": {"*": SkillGrants(npm=("a b",))}}, r"npm: 'a b' is not an npm package"),
+    ],
+)
+def test_invalid_options_for_packages_are_refused_at_once(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        SessionOptions(**options)
 
 
 def test_a_large_file_leaves_room_for_small_ones_and_for_the_primary_output() -> None:
@@ -728,10 +749,25 @@ def test_a_call_may_ask_for_another_timeout_up_to_the_most(tmp_path: Path) -> No
         ready(tmp_path, options, timeout=float("inf"))
 
 
-def test_a_skill_gets_its_own_secrets_and_those_of_all_and_the_network_of_the_session(tmp_path: Path) -> None:
-    secrets = {"*": ("ALL", "BOTH"), "demo": ("BOTH", "OWN"), "other": ("FOREIGN",)}
-    request = ready(tmp_path, ToolOptions(secrets_of=secrets, network=("example.org",))).request
+def test_a_skill_gets_its_own_grants_and_those_of_all_skills(tmp_path: Path) -> None:
+    grants = {
+        "*": SkillGrants(
+            secrets=("ALL", "BOTH"), network=("example.org",), environment={"A": "1", "B": "1"}, timeout=9
+        ),
+        "demo": SkillGrants(secrets=("BOTH", "OWN"), environment={"B": "2", "C": "2"}, timeout=5),
+        "other": SkillGrants(secrets=("FOREIGN",), network=("other.example",), timeout=1),
+    }
+    request = ready(tmp_path, ToolOptions(grants=grants), env={"C": "3"}).request
     assert (request.secrets, request.network) == (("ALL", "BOTH", "OWN"), ("example.org",))
+    assert (request.env, request.limits.timeout) == ({"A": "1", "B": "2", "C": "3"}, 5)
+
+
+def test_a_granted_timeout_is_the_longest_that_a_model_may_ask_for(tmp_path: Path) -> None:
+    options = ToolOptions(grants={"demo": SkillGrants(timeout=5)})
+    assert ready(tmp_path, options, timeout=4).request.limits.timeout == 4
+    with pytest.raises(InvalidArgument, match="6 s is too long, at most 5 s, which is what the user granted"):
+        ready(tmp_path, options, timeout=6)
+    assert ready(tmp_path, options).result_options.advice == "do less per call; the user granted at most 5 s"
 
 
 async def test_the_skill_and_those_that_inputs_come_from_are_staged_and_the_users_files_too(tmp_path: Path) -> None:

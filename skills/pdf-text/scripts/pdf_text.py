@@ -33,8 +33,8 @@ A bare name of --output lies in $OUTPUT_DIR, where that is set.
 """
 MISSING = (
     "the Python package 'pypdf' is not installed for {python}. Install it with `python3 -m pip install -r "
-    "requirements.txt` in the folder of this skill; OpenSkill does it for `openskills run pdf-text --install HOST -- "
-    "...`, HOST being that of your package index"
+    "requirements.txt` in the folder of this skill; OpenSkill does it for `openskills run pdf-text --install always "
+    "-- ...`"
 )
 MAX_BYTES = 256 * 1024 * 1024
 MAX_PAGES = 5_000

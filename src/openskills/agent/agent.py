@@ -22,7 +22,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from types import NoneType
-from typing import Any, TypeAlias, cast, get_type_hints, overload
+from typing import Any, Protocol, TypeAlias, cast, get_type_hints, overload
 
 from pydantic import create_model
 
@@ -86,6 +86,18 @@ class ExtraTool:
         """The tool in OpenAI's format."""
         function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
         return {"type": "function", "function": function}
+
+
+class ToolSet(Protocol):
+    """Tools that are found on first use, such as those of an MCP server."""
+
+    async def open(self) -> Sequence[ExtraTool]:
+        """The tools. Called at the start of every run, so it must be fast the second time."""
+        ...
+
+    async def close(self) -> None:
+        """Release what the tools use; a later `open` may start again."""
+        ...
 
 
 @overload
@@ -432,7 +444,8 @@ class Agent:
     """An agent: a name, a model, and the skills of a runtime. `Runner` runs it.
 
     `model` is a `Model` or the name of one (`openai/gpt-5`, `anthropic/claude-opus-5-5`, `rule`). `options` apply to
-    its sessions. `sub_agents` are tools that work on tasks in the same workspace, with their own loaded skills.
+    its sessions. `tools` are tools of the application and sets of tools, such as those of `mcp_tools`.
+    `sub_agents` are tools that work on tasks in the same workspace, with their own loaded skills.
     `history_turns` is how many turns the model sees, None for all. `code_blocks` runs fenced code in its answers.
     """
 
@@ -442,7 +455,7 @@ class Agent:
     instructions: str = ""
     description: str = ""
     options: SessionOptions | None = None
-    tools: Sequence[ExtraTool] = ()
+    tools: Sequence[ExtraTool | ToolSet] = ()
     sub_agents: Sequence["Agent"] = ()
     limits: AgentLimits = field(default_factory=AgentLimits)
     callbacks: Callbacks = field(default_factory=Callbacks)
@@ -460,7 +473,10 @@ class Agent:
             object.__setattr__(self, "_made_its_model", True)
         if self.history_turns is not None and self.history_turns < 1:
             raise InvalidArgument("history_turns", "must be at least 1, or None for all turns")
-        names = [tool.name for tool in self.tools] + [agent.name for agent in self.sub_agents]
+        self._check_names([tool for tool in self.tools if isinstance(tool, ExtraTool)])
+
+    def _check_names(self, tools: Sequence[ExtraTool]) -> None:
+        names = [tool.name for tool in tools] + [agent.name for agent in self.sub_agents]
         for name in names:
             if names.count(name) > 1 or name in (*TOOLS, self.name):
                 raise InvalidArgument("tools", f"the name {name!r} is used twice")
@@ -469,7 +485,20 @@ class Agent:
                     "tools", f"invalid tool name {name[:80]!r}: use letters, digits, _ and -, at most 64"
                 )
 
+    async def list_tools(self) -> list[ExtraTool]:
+        """All tools, with those of the sets. Raises `InvalidArgument` for a name that occurs twice."""
+        found: list[ExtraTool] = []
+        for one in self.tools:
+            found.extend([one] if isinstance(one, ExtraTool) else await one.open())
+        self._check_names(found)
+        return found
+
     async def close(self) -> None:
-        """Close the model if it was opened by name. The runtime is not closed."""
-        if self._made_its_model and not isinstance(self.model, str):
-            await self.model.close()
+        """Close the sets of tools, and the model if it was opened by name. The runtime is not closed."""
+        try:
+            for one in self.tools:
+                if not isinstance(one, ExtraTool):
+                    await one.close()
+        finally:
+            if self._made_its_model and not isinstance(self.model, str):
+                await self.model.close()

@@ -297,7 +297,7 @@ class Runner:
             stream=stream,
             ids=work.ids,
             asked=work.model_calls,
-            extra=[*agent.tools, *build_agent_tools(agent, work)],
+            extra=[*await agent.list_tools(), *build_agent_tools(agent, work)],
             instructions=inputs.instructions,
             fork=make_fork(agent, work, told),
             done=done,

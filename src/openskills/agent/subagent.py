@@ -148,7 +148,7 @@ async def _run_task(
             stream=work.stream,
             ids=work.ids,
             asked=work.model_calls,
-            extra=[*child.tools, *build_agent_tools(child, below)],
+            extra=[*await child.list_tools(), *build_agent_tools(child, below)],
             fork=None if loads else make_fork(child, below, task),
         )
         try:

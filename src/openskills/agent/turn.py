@@ -466,13 +466,16 @@ async def run_with_code_blocks(agent: Agent, session: SkillSession, turn: Turn, 
 
 async def _run_code(session: SkillSession, program: str, code: str) -> str:
     options = session.options
+    grants = options.grants_for(None)
+    limits = options.limits if grants.timeout is None else replace(options.limits, timeout=grants.timeout)
     request = RunRequest(
         (program, "-"),
         stdin=code.encode("utf-8", "replace"),
         cwd="$WORK_DIR",
-        env=options.environment,
-        limits=options.limits,
-        network=options.network,
+        env=grants.environment,
+        secrets=grants.secrets,
+        limits=limits,
+        network=grants.network,
     )
     try:
         ran = await (await session.open_runner()).run(request)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from openskills.arguments import check_arguments
-from openskills.catalog.discovery import RootScan, SkillFileEntry, discover, load_index, save_index
+from openskills.catalog.discovery import RootScan, SkillFileEntry, discover, load_index, save_index, scan_listed
 from openskills.catalog.locations import standard_sources
 from openskills.catalog.root import Progress, Root, Source, no_progress
 from openskills.catalog.search import Hit
@@ -214,6 +214,8 @@ class Catalog:
         return fetched.roots
 
     def _scan(self, root: Root, problems: list[Problem]) -> RootScan:
+        if root.listed is not None:
+            return scan_listed(root.listed, self._scans.get(root))
         cache = self._settings.cache_dir if self._settings.index else None
         known = self._scans.get(root) or (load_index(cache, root) if cache else None)
         scan = discover(root, known, self._progress)
@@ -257,7 +259,8 @@ class Catalog:
         if before and _is_same(before[0], entry) and (before[1].source, before[1].approved) == origin:
             return before[1]
         manifest = entry.manifest or manifest_from_fields(entry.fields or {})
-        return Skill(manifest, directory, root.label, entry.problems, root.approved)
+        remote = root.listed[directory].files if root.listed is not None else None
+        return Skill(manifest, directory, root.label, entry.problems, root.approved, remote)
 
 
 def _is_same(before: SkillFileEntry, now: SkillFileEntry) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from openskills.catalog.root import Progress, Root, no_progress
+from openskills.catalog.root import ListedSkill, Progress, Root, no_progress
 from openskills.catalog.skill import SKILL_FILE, SKIPPED, TICK_NS, NoSkillFile, Stamp, read_skill_file, stamp_of
 from openskills.errors import SourceUnavailable
 from openskills.filesystem import replace_file
@@ -223,6 +223,21 @@ def parse_skill_file(text: str, directory: str, stamp: Stamp | None) -> SkillFil
     if select_errors(known):
         return SkillFileEntry(stamp, None, known)
     return SkillFileEntry(stamp, fields, known, manifest)
+
+
+def scan_listed(listed: Mapping[str, ListedSkill], known: RootScan | None = None) -> RootScan:
+    """The scan of skills that a server lists. `known` is the scan of the same ones, if there was one."""
+    if known is not None:
+        return replace(known, read=0)
+    visited: dict[str, Folder | SkillFileEntry] = {}
+    for directory, skill in listed.items():
+        entry = parse_skill_file(skill.front_matter, directory, None)
+        if entry.manifest is not None:
+            # A server must not grant its own skills permissions.
+            manifest = replace(entry.manifest, name=skill.name or entry.manifest.name, allowed_tools=())
+            entry = replace(entry, manifest=manifest)
+        visited[directory] = replace(entry, problems=tuple(one.with_path(skill.where) for one in entry.problems))
+    return RootScan(visited, read=len(visited))
 
 
 def _locate_problems(directory: str, problems: Iterable[Problem]) -> tuple[Problem, ...]:

@@ -100,7 +100,8 @@ class ProjectSource:
         ours = {
             place: decision
             for place, decision in self.store.read_decisions().items()
-            if decision.project == str(self.project) or find_project_root(Path(place)) == self.project
+            if decision.project == str(self.project)
+            or (os.path.isabs(place) and find_project_root(Path(place)) == self.project)
         }
         self.store.forget(ours.keys())
         return ours
@@ -176,7 +177,7 @@ def standard_sources(start: Path, settings: Settings, *, trusted: bool = False) 
     sources: list[Source] = [HomeSource(settings.home), project_source(start, settings, trusted=trusted)]
     if settings.skills_root:
         try:
-            sources.append(parse_source(settings.skills_root, settings))
+            sources.append(parse_source(settings.skills_root, settings, trusted=trusted))
         except InvalidArgument as error:
             raise InvalidArgument("SKILLS_ROOT", error.message) from None
     return tuple(sources)

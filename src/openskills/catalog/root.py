@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from openskills.arguments import check_arguments
+from openskills.catalog.skill import RemoteFiles
 from openskills.skillmd.problem import Problem
 
 
@@ -19,6 +20,19 @@ def no_progress(what: str, done: int, total: int | None) -> None:
     """Ignore progress."""
 
 
+@dataclass(frozen=True, slots=True)
+class ListedSkill:
+    """A skill that a server lists: its front matter as text, and its files, which are downloaded when they are needed.
+
+    `where` names it in messages. `name` replaces that of the front matter where two skills of one server have the same.
+    """
+
+    front_matter: str
+    files: RemoteFiles
+    where: str
+    name: str = ""
+
+
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Root:
@@ -26,7 +40,8 @@ class Root:
 
     Links to directories are followed only within `confine`, or anywhere if it is None. `watch` is False for a
     directory that changes only when it is fetched again. `approved` has the stamps of the files that may be used, by
-    real path, if the user had to trust them.
+    real path, if the user had to trust them. With `listed`, the directory is not searched: these are its skills, by the
+    directories where their files will be.
     """
 
     path: Path
@@ -34,6 +49,7 @@ class Root:
     confine: Path | None = None
     watch: bool = True
     approved: Mapping[str, tuple[int, int, int, int]] | None = field(default=None, hash=False, repr=False)
+    listed: Mapping[str, ListedSkill] | None = field(default=None, hash=False, repr=False)
 
     def can_follow(self, real: str) -> bool:
         """Whether a link to the real path `real` is followed."""

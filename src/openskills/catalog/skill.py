@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded
 from openskills.paths import open_inside
@@ -195,15 +196,41 @@ def _file_size(base: str, entry: os.DirEntry[str]) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
+_COMMAND_TOOLS = ("bash", "shell", "skill_run", "skill_exec")
+_MAX_DOCS = 32
+_MAX_DOC_BYTES = 256 * 1024
 MAX_RESOURCE_BYTES = 16 * 1024 * 1024
 """The default limit of `Skill.read`."""
+
+
+class RemoteFiles(Protocol):
+    """The files of a skill that a server lists. They are downloaded and verified when they are needed. Blocking."""
+
+    @property
+    def server(self) -> str:
+        """The name of the server for messages and for the model; never contains credentials."""
+        ...
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The listed files except SKILL.md, sorted by path."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The content of one file. Raises `InvalidArgument` for a file that is not listed."""
+        ...
+
+    def download(self) -> None:
+        """Make the skill's folder complete."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
     """A usable skill: its manifest, folder, source and problems. Body and resources are read on demand.
 
-    `approved` has the stamps of the files that the user trusted, by real path; other files are refused.
+    `approved` has the stamps of the files that the user trusted, by real path; other files are refused. A skill with
+    `remote` files is only listed: its folder exists after `download`.
     """
 
     manifest: SkillManifest
@@ -211,6 +238,7 @@ class Skill:
     source: str
     problems: tuple[Problem, ...] = ()
     approved: Mapping[str, Stamp] | None = field(default=None, compare=False, repr=False)
+    remote: RemoteFiles | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -219,7 +247,9 @@ class Skill:
 
     @property
     def description(self) -> str:
-        """What it does and when to use it."""
+        """What it does and when to use it; for a skill of a server, also which one."""
+        if self.remote is not None:
+            return f"{self.manifest.description} (from {self.remote.server})"
         return self.manifest.description
 
     @property
@@ -233,7 +263,15 @@ class Skill:
         return os.path.join(self.directory, SKILL_FILE)
 
     def body(self) -> str:
-        """The instructions, read from disk now. Raises `InvalidSkill` when the file is missing or broken."""
+        """The instructions, read now. Raises `InvalidSkill` when the file is missing or broken.
+
+        Those of a server begin with a line that names it: their text is not to be trusted like that of a local file.
+        """
+        if self.remote is not None:
+            text, problem = decode(self.remote.read(SKILL_FILE))
+            if problem is not None:
+                raise InvalidSkill(f"{self.name}: {problem.message}", (problem,))
+            return f"> This skill comes from the server {self.remote.server}.\n\n{parse(text).body}"
         try:
             stamp, data, problem = read_skill_file(self.directory)
         except NoSkillFile:
@@ -249,12 +287,36 @@ class Skill:
 
         Raises `InvalidSkill` when the folder is not a skill any more.
         """
+        if self.remote is not None:
+            return self.remote.resources
         self._check_exists()
         return find_resources(self.directory)
 
     def docs(self) -> tuple[Resource, ...]:
         """The resources that a model may read: any `.md` or `.txt`."""
         return tuple(resource for resource in self.resources() if resource.is_doc)
+
+    def has_commands(self) -> bool:
+        """Whether there is anything to run: a script, or code or a command in the text or a document. In doubt, yes."""
+        from openskills.skillmd.markdown import has_commands
+
+        needs = self.manifest.requirements
+        tools = (tool.lower().startswith(_COMMAND_TOOLS) for tool in self.manifest.allowed_tools)
+        if needs.bins or needs.any_bins or any(tools):
+            return True
+        try:
+            resources = self.resources()
+            if any(one.kind is ResourceKind.SCRIPT or self._is_program(one.path) for one in resources):
+                return True
+            docs = [one.path for one in resources if one.is_doc and one.size <= _MAX_DOC_BYTES][:_MAX_DOCS]
+            texts = (self.body(), *(self.read(path).decode("utf-8", "replace") for path in docs))
+            return any(map(has_commands, texts))
+        except (InvalidSkill, InvalidArgument, LimitExceeded, ForbiddenPath):
+            # Changed meanwhile, or not trusted: loading it says what is wrong.
+            return True
+
+    def _is_program(self, path: str) -> bool:
+        return os.access(os.path.join(self.directory, path), os.X_OK) and "." not in path.rpartition("/")[2]
 
     def read(self, path: str, *, limit: int = MAX_RESOURCE_BYTES) -> bytes:
         """The bytes of one resource.
@@ -264,6 +326,21 @@ class Skill:
         """
         if limit < 0:
             raise InvalidArgument("limit", f"{limit} is negative")
+        data = self._read_file(path, limit) if self.remote is None else self.remote.read(path)
+        if len(data) > limit:
+            raise LimitExceeded(f"{path} of {self.name} has more than {limit:,} bytes", path=path, limit=limit)
+        return data
+
+    def download(self) -> None:
+        """Download and verify all files of a skill that is only listed, so that its folder can be used. Blocking.
+
+        Nothing is done for other skills. Raises `InvalidSkill` when a file is not what the server lists.
+        """
+        if self.remote is not None:
+            self.remote.download()
+
+    def _read_file(self, path: str, limit: int) -> bytes:
+        """At most `limit + 1` bytes of a file in the skill's folder."""
         self._check_exists()
         try:
             descriptor = open_inside(self.directory, path)
@@ -277,8 +354,6 @@ class Skill:
         except OSError as error:
             reason = f"{path!r} of the skill {self.name!r} cannot be read: {error.strerror or error}"
             raise InvalidArgument("path", reason) from None
-        if len(data) > limit:
-            raise LimitExceeded(f"{path} of {self.name} has more than {limit:,} bytes", path=path, limit=limit)
         return data
 
     def is_approved(self, path: str, stamp: Stamp | None) -> bool:

@@ -168,17 +168,27 @@ def hidden_reason(manifest: SkillManifest, machine: Machine) -> str | None:
     return None
 
 
+def find_missing(needs: Requirements, machine: Machine) -> Requirements:
+    """Those requirements that this machine does not meet."""
+    has_any = any(machine.has_program(name) for name in needs.any_bins)
+    return Requirements(
+        bins=tuple(name for name in needs.bins if not machine.has_program(name)),
+        any_bins=() if has_any else needs.any_bins,
+        env=tuple(name for name in needs.env if not machine.environment.get(name)),
+        platforms=() if machine.system in needs.platforms else needs.platforms,
+    )
+
+
 def _find_unmet(needs: Requirements, machine: Machine) -> str | None:
     if needs.platforms and machine.system not in needs.platforms:
         return f"it requires {_join(' or ', needs.platforms)}, and this is {machine.system}"
-    missing = [name for name in needs.bins if not machine.has_program(name)]
-    if missing:
-        return f"it needs the program {_join(' and ', missing)}; install it on the PATH"
-    if needs.any_bins and not any(machine.has_program(name) for name in needs.any_bins):
-        return f"it needs one of the programs {_join(' or ', needs.any_bins)}; install one on the PATH"
-    unset = [name for name in needs.env if not machine.environment.get(name)]
-    if unset:
-        return f"it needs the environment variable {_join(' and ', unset)}; set it"
+    missing = find_missing(needs, machine)
+    if missing.bins:
+        return f"it needs the program {_join(' and ', missing.bins)}; install it on the PATH"
+    if missing.any_bins:
+        return f"it needs one of the programs {_join(' or ', missing.any_bins)}; install one on the PATH"
+    if missing.env:
+        return f"it needs the environment variable {_join(' and ', missing.env)}; set it"
     return None
 
 

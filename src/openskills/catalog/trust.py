@@ -1,4 +1,4 @@
-"""Trust in the skills of projects: the user's decisions, bound to a digest of the folder's content.
+"""Trust in the skills and files of projects: the user's decisions, bound to a digest of the content.
 
 When anything in a folder changes, its digest changes and the decision does not apply any more.
 """
@@ -31,7 +31,7 @@ class TrustAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrustDecision:
-    """The answer about one folder with one content. `project` is the real path of its project."""
+    """The answer about one folder or file with one content. `project` is the real path of its project, or a server."""
 
     project: str
     digest: str
@@ -46,8 +46,8 @@ class TrustDecision:
 class TrustStore:
     """Decisions by real path in one file with mode 0600, safe to change from several processes."""
 
-    def __init__(self, config_dir: Path) -> None:
-        self._file = config_dir / "trust.json"
+    def __init__(self, directory: Path, name: str = "trust") -> None:
+        self._file = directory / f"{name}.json"
 
     def read_decisions(self) -> dict[str, TrustDecision]:
         """All decisions. Raises `InvalidArgument` when the file is damaged, or another user could have written it."""
@@ -59,24 +59,32 @@ class TrustStore:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise InvalidArgument("trust.json", f"{self._file} cannot be read: {error.strerror}") from None
+            raise InvalidArgument(self._file.name, f"{self._file} cannot be read: {error.strerror}") from None
         except (ValueError, LookupError, TypeError, AttributeError):
-            raise InvalidArgument("trust.json", f"{self._file} is damaged; repair or remove it") from None
+            raise InvalidArgument(self._file.name, f"{self._file} is damaged; repair or remove it") from None
+
+    def is_trusted(self, place: str | os.PathLike[str], digest: str) -> bool:
+        """Whether the user trusts a folder or file with this digest."""
+        decision = self.read_decisions().get(os.path.realpath(place))
+        return decision is not None and decision.answer_for(digest) is TrustAnswer.YES
 
     def _check_owner(self, found: os.stat_result) -> None:
         for path, status in ((self._file, found), (self._file.parent, self._file.parent.stat())):
             if status.st_uid not in (0, os.geteuid()):
-                raise InvalidArgument("trust.json", f"{path} belongs to another user; remove it")
+                raise InvalidArgument(self._file.name, f"{path} belongs to another user; remove it")
             if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 message = f"other users can write to {path}, so its decisions do not count; run: chmod go-w {path}"
-                raise InvalidArgument("trust.json", message)
+                raise InvalidArgument(self._file.name, message)
 
-    def remember(self, project: Path, digests: Mapping[str, str], answer: TrustAnswer) -> None:
-        """Store one answer for some folders of a project (real path to digest), replacing earlier ones."""
+    def remember(self, project: Path | str, digests: Mapping[str, str], answer: TrustAnswer) -> None:
+        """Store one answer for some folders of a project (real path to digest), replacing earlier ones.
+
+        For the skills of a server, `project` is its name, and the keys are the name and the URI of each skill.
+        """
         if not digests:
             return
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        found = os.path.realpath(project)
+        found = project if isinstance(project, str) else os.path.realpath(project)
         with self._edit_decisions() as decisions:
             decisions.update({place: TrustDecision(found, digest, answer, at) for place, digest in digests.items()})
 
@@ -92,7 +100,7 @@ class TrustStore:
     def _edit_decisions(self) -> Generator[dict[str, TrustDecision]]:
         """The decisions, locked; changes made in the block are saved."""
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with lock_file(self._file.with_name("trust.lock")):
+        with lock_file(self._file.with_suffix(".lock")):
             decisions = self.read_decisions()
             yield decisions
             content = {"places": {place: asdict(decision) for place, decision in decisions.items()}}

@@ -13,10 +13,10 @@ from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.filesystem import rewrite_file
 from openskills.paths import inside, open_inside
 from openskills.skillmd.fixes import apply_all_fixes
-from openskills.skillmd.links import find_linked_files
+from openskills.skillmd.markdown import find_linked_files
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import Problem, select_errors
-from openskills.skillmd.rules import lint_skill
+from openskills.skillmd.rules import find_unknown_suppressions, lint_skill, position_key
 from openskills.skillmd.suppressions import drop_suppressed
 
 MAX_LINKED_BYTES = 256 * 1024
@@ -113,7 +113,8 @@ def _validate_text(directory: Path, text: str) -> ValidationResult:
     parsed = parse(text)
     files = {resource.path: resource.size for resource in find_resources(str(directory))}
     found = lint_skill(parsed, directory.name, files, _read_linked_texts(directory, parsed.body, files))
-    problems = drop_suppressed(found, text)
+    unknown = find_unknown_suppressions(text)
+    problems = sorted(drop_suppressed([*found, *unknown], text), key=position_key)
     name = parsed.manifest.name if parsed.manifest else None
     return ValidationResult(location, name or None, tuple(problem.with_path(location) for problem in problems))
 

@@ -2,37 +2,41 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from openskills.cli.output import Column, escape_line, say_json, show_table, warn
-from openskills.cli.parameters import Json, Text, argument, get_settings, option
+from openskills.cli.parameters import Json, Project, Text, argument, get_settings, option
 from openskills.cli.skills import problem_json_with_path, report_problems
 from openskills.errors import MissingExtra
 from openskills.settings import VARIABLES, Settings, find_variable
 
 if TYPE_CHECKING:
     from openskills.host.registry.registry import RegistryEntry
+    from openskills.project import ProjectFile
 
 
 _WRITTEN_AS = {"environment": "env", "kind": "type"}
-_SECRET = frozenset({"host_api_key"})
-_NOT_SHOWN = "(set, not shown)"
+_SECRET = frozenset({"host_api_key", "mcp_keys"})
 _PASSWORD = re.compile(r"://[^/@\s]*@")
 _OURS = re.compile(r"OPENSKILLS?_[A-Z_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """A setting, and in `why` where its value comes from: a variable, a file, or `default`."""
+    """A setting, and in `why` where its value comes from: a variable, a file, or `default`.
+
+    It has no effect if it is in a project file that is not trusted.
+    """
 
     name: str
     value: object
     why: str
     variables: tuple[str, ...] = ()
+    in_effect: bool = True
 
 
 def config(
@@ -41,11 +45,14 @@ def config(
     manifests: Annotated[
         list[Path] | None, option("--manifests", "DIR", "Another directory with manifests, as for `serve`.")
     ] = None,
+    project: Project = None,
     as_json: Json = False,
 ) -> None:
     """Print the effective settings and where each comes from: a variable, a file, or the default.
 
-    With the id of a hosted skill, print the settings of that skill: its manifest overrides the variables.
+    The settings of the project file (openskills.toml) come last: what it grants to each skill, if it is trusted, and
+    the options of validate. With the id of a hosted skill, print the settings of that skill: the project file overrides
+    its manifest, which overrides the variables.
 
     Examples:
       openskills config
@@ -56,16 +63,30 @@ def config(
 
     Exit codes: 0 done, 1 unknown skill or invalid manifest, 2 invalid value of a variable.
     """
+    from openskills.project import open_project
+
     settings = get_settings(context)
+    file = open_project(project, settings)
+    trusted = file is not None and _is_trusted(file, settings)
     if skill is not None:
-        _show_skill(skill, settings, manifests or [], as_json)
+        _show_skill(skill, settings, manifests or [], file if trusted else None, as_json)
         return
-    rows = list(list_settings(settings))
+    rows, own = list(list_settings(settings)), list[SettingRow]()
+    if file is not None:
+        own = list(list_project_settings(file, trusted))
+        rows = [_locate_project(row, file, project) if row.name == "project" else row for row in rows]
     if as_json:
         unread = [{"variable": name, "near": near} for name, near in find_unread_variables(settings.environment)]
-        say_json({"settings": [_row_json(row) for row in rows], "unread": unread})
+        found: dict[str, object] = {"settings": [_row_json(row) for row in rows], "unread": unread, "project": None}
+        if file is not None:
+            values = [{**_row_json(row), "in_effect": row.in_effect} for row in own]
+            found["project"] = {"file": str(file.path), "trusted": trusted, "settings": values}
+        say_json(found)
         return
-    _show_rows(rows)
+    _show_rows(rows + [row if row.in_effect else replace(row, why=f"{row.why} (not trusted)") for row in own])
+    if file is not None and not all(row.in_effect for row in own):
+        hint = "is not trusted, so it grants nothing; run `openskills trust`"
+        warn(("warning", "yellow"), f": {escape_line(str(file.path))} {hint}")
     for name, near in find_unread_variables(settings.environment):
         hint = f"; did you mean {near}?" if near else ""
         warn(("warning", "yellow"), f": unknown variable {escape_line(name)}{hint}")
@@ -73,11 +94,45 @@ def config(
 
 def list_settings(settings: Settings) -> Iterator[SettingRow]:
     """All settings of this process, with passwords and API keys masked."""
+    from openskills.project import NOT_SHOWN
+
     for name, variables in VARIABLES.items():
         value = getattr(settings, name)
-        if isinstance(value, str):
-            value = _NOT_SHOWN if name in _SECRET and value else _PASSWORD.sub("://…@", value)
+        if name in _SECRET and value:
+            value = dict.fromkeys(value, NOT_SHOWN) if name == "mcp_keys" else NOT_SHOWN
+        elif isinstance(value, str):
+            value = _PASSWORD.sub("://…@", value)
         yield SettingRow(name, value, find_variable(name, settings.environment) or "default", variables)
+
+
+def _locate_project(row: SettingRow, file: "ProjectFile", choice: str | None) -> SettingRow:
+    found = "found here or in a parent directory" if row.why == "default" else row.why
+    return replace(row, value=file.path, why=found if choice is None else "--project")
+
+
+def list_project_settings(file: "ProjectFile", trusted: bool) -> Iterator[SettingRow]:
+    """The settings of a project file. Those of a skill are combined with those of `*`, as they are for its commands."""
+    from openskills.project import EVERY_SKILL, combine_grants, mask_variables
+
+    for name in file.grants:
+        grants = asdict(combine_grants(file.grants, name))
+        for key, value in grants.items():
+            holders = [one for one in dict.fromkeys((EVERY_SKILL, name)) if one in file.grants]
+            why = [file.locate("skills", one, key) for one in holders if getattr(file.grants[one], key)]
+            if key in ("timeout", "venv"):
+                del why[:-1]  # the last one replaces the other
+            if why:
+                shown = mask_variables(value) if key == "environment" else value
+                yield SettingRow(f"skills.{name}.{key}", shown, ", ".join(why), in_effect=trusted)
+    for key, value in asdict(file.validate).items():
+        if value:
+            yield SettingRow(f"validate.{key.replace('_', '-')}", value, file.locate("validate", key.replace("_", "-")))
+
+
+def _is_trusted(file: "ProjectFile", settings: Settings) -> bool:
+    from openskills.catalog.trust import TrustStore
+
+    return TrustStore(settings.config_dir).is_trusted(file.path, file.digest)
 
 
 def find_unread_variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
@@ -90,15 +145,17 @@ def find_unread_variables(environment: Mapping[str, str]) -> Iterator[tuple[str,
             yield name, next(iter(get_close_matches(name, known, n=1)), None)
 
 
-def _show_skill(skill: str, settings: Settings, manifests: list[Path], as_json: bool) -> None:
+def _show_skill(
+    skill: str, settings: Settings, manifests: list[Path], file: "ProjectFile | None", as_json: bool
+) -> None:
     try:
         from openskills.host.registry.registry import Registry
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("openskills"):
             raise
         raise MissingExtra("host", "reading manifests") from None
-    entry = Registry.load(settings, manifests=manifests).get_entry(skill)
-    rows = list(_skill_rows(entry, settings))
+    entry = Registry.load(settings, manifests=manifests, grants=file.grants if file else None).get_entry(skill)
+    rows = list(_skill_rows(entry, settings, file))
     if as_json:
         problems = [problem_json_with_path(problem) for problem in entry.problems]
         fields = {"id": entry.id, "status": entry.status, "origin": str(entry.origin) if entry.origin else None}
@@ -110,11 +167,13 @@ def _show_skill(skill: str, settings: Settings, manifests: list[Path], as_json: 
         raise typer.Exit(1)
 
 
-def _skill_rows(entry: "RegistryEntry", settings: Settings) -> Iterator[SettingRow]:
-    from openskills.host.registry.manifest import SECRET_NAME_PATTERN
+def _skill_rows(entry: "RegistryEntry", settings: Settings, file: "ProjectFile | None") -> Iterator[SettingRow]:
+    from openskills.project import combine_grants, mask_variables
 
     if entry.registration is None:
         return
+    by_id = {name.replace("-", "_"): grants for name, grants in file.grants.items()} if file else {}
+    grants = asdict(combine_grants(by_id, entry.id.replace("-", "_")))
     for name, value in asdict(entry.registration).items():
         field = _WRITTEN_AS.get(name, name)
         if field in entry.lines:
@@ -124,13 +183,16 @@ def _skill_rows(entry: "RegistryEntry", settings: Settings) -> Iterator[SettingR
             why = str(entry.origin)
         else:
             why = (find_variable(name, settings.environment) if name in VARIABLES else None) or "default"
-        masked = {key for key in value if SECRET_NAME_PATTERN.search(key)} if name == "environment" else ()
-        yield SettingRow(name, {**value, **dict.fromkeys(masked, _NOT_SHOWN)} if masked else value, why)
+        if file is not None and grants.get("timeout" if name == "timeout_ms" else name):
+            why = str(file.path) if why == "default" else f"{file.path}, {why}"
+        yield SettingRow(name, mask_variables(value) if name == "environment" else value, why)
 
 
 def _show_rows(rows: list[SettingRow]) -> None:
     columns = (Column("setting", "bold cyan"), Column("value", wide=True), Column("from"))
-    show_table(columns, [(row.name, escape_line(_to_text(row.value)), escape_line(row.why)) for row in rows])
+    show_table(
+        columns, [(escape_line(row.name), escape_line(_to_text(row.value)), escape_line(row.why)) for row in rows]
+    )
 
 
 def _to_text(value: object) -> str:

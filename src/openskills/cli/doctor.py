@@ -15,30 +15,51 @@ from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, say, say_json
-from openskills.cli.parameters import Json, get_settings
-from openskills.errors import SkillError
+from openskills.cli.parameters import Json, Skills, Text, Trust, get_settings, option
+from openskills.errors import ExecutorUnavailable, SkillError
 from openskills.settings import Settings
 from openskills.version import __version__
 
+if TYPE_CHECKING:
+    from openskills.catalog.skill import Skill
+    from openskills.executors.hints import SkillNeeds
 
-def doctor(context: typer.Context, as_json: Json = False) -> None:
+
+def doctor(
+    context: typer.Context,
+    skill: Annotated[Text, option("--skill", "SKILL", "Check what a skill needs; its name, or its folder.")] = None,
+    skills: Skills = None,
+    trust: Trust = False,
+    as_json: Json = False,
+) -> None:
     """Show what this machine supports, what is missing, and what to install.
 
     Executors are checked with their self-tests, which run harmless commands. Nothing is changed or left behind.
 
+    With --skill, show the packages, programs and variables that the skill needs, and which are missing where its
+    commands run. Imports are a guess from its scripts, which are not executed.
+
     Examples:
       openskills doctor
+      openskills doctor --skill ./skills/pdf-tools
       openskills doctor --json
 
-    Exit codes: 0 everything required is installed, 1 something required is missing.
+    Exit codes: 0 everything required is there, 1 something is missing.
     """
     settings = get_settings(context)
-    with CliProgress("checking the executors"):
-        found = [*run_checks(settings), *probe_isolation(settings)]
+    if skill is not None:
+        from openskills.cli.run import find_skill
+
+        with CliProgress("checking the skill"):
+            found = probe_skill(find_skill(skill, skills or [], settings, trusted=trust), settings)
+    else:
+        with CliProgress("checking the executors"):
+            found = [*run_checks(settings), *probe_isolation(settings)]
     missing = [check for check in found if check.required and not check.ok]
     if as_json:
         checks = [{**asdict(check), "fix": None if check.ok else check.fix} for check in found]
@@ -263,6 +284,80 @@ def _read_number(path: str) -> int | None:
         return int(Path(path).read_text("ascii"))
     except (OSError, ValueError):
         return None
+
+
+_LOOK = """
+import importlib.util, json, shutil, sys
+wanted = json.loads(sys.argv[1])
+def has(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+print(json.dumps({"modules": [name for name in wanted["modules"] if has(name)],
+                  "programs": [name for name in wanted["programs"] if shutil.which(name)]}))
+"""
+
+
+def probe_skill(skill: "Skill", settings: Settings) -> list[DoctorCheck]:
+    """Check what a skill needs where its commands run. Nothing of the skill is executed."""
+    from openskills.executors.hints import PROGRAMS, find_needs
+    from openskills.executors.staging.packages import distribution_from_module
+    from openskills.sync import run
+
+    needs, requirements = find_needs(skill), skill.manifest.requirements
+    declared = needs.declared
+    programs = {**needs.programs, **dict.fromkeys(requirements.bins, "SKILL.md")}
+    installed, found = run(_look_up(needs, [*programs], settings))
+    checks: list[DoctorCheck] = []
+    if declared.packages:
+        detail = f"{declared.packages}, declared in {', '.join(declared.sources)}"
+        fix = f"openskills run {skill.name} --install always -- COMMAND, or openskills chat, which asks"
+        checks.append(DoctorCheck("packages", "declared", installed, detail, required=True, fix=fix))
+    checks += [DoctorCheck("packages", "warning", False, warning) for warning in declared.warnings]
+    for module, file in needs.imports.items():
+        package = distribution_from_module(module)
+        # Without their environment, modules of declared packages are missing, and that is reported above.
+        required = not declared.packages
+        fix = f"add --with {package}, or packages = [{json.dumps(package)}] in openskills.toml"
+        ok = module in found["modules"]
+        checks.append(DoctorCheck("imports", module, ok, f"imported by {file}", required=required, fix=fix))
+    for program, file in programs.items():
+        fix = f"on Debian: apt-get install {PROGRAMS.get(program, program)}"
+        required, ok = program in requirements.bins, program in found["programs"]
+        checks.append(DoctorCheck("programs", program, ok, f"used by {file}", required=required, fix=fix))
+    for name in requirements.env:
+        ok = bool(settings.environment.get(name))
+        fix = f"export {name}=..., then pass it on with --secret {name}"
+        checks.append(DoctorCheck("variables", name, ok, "set" if ok else "not set", required=True, fix=fix))
+    return checks or [DoctorCheck("packages", "needs", True, "nothing that its files mention")]
+
+
+async def _look_up(needs: "SkillNeeds", programs: list[str], settings: Settings) -> tuple[bool, dict[str, list[str]]]:
+    """Whether the declared packages are installed, and which modules and programs commands find."""
+    from openskills.executors.environments import PackageBuilder
+    from openskills.executors.open import open_executor
+    from openskills.executors.spec import NO_PACKAGES, Command
+
+    executor = open_executor(settings.executor, settings)
+    key = f"doctor-{os.getpid()}"
+    try:
+        workspace = await executor.open(key)
+        try:
+            packages = needs.declared.packages
+            stored = await PackageBuilder(settings).find(packages, workspace) if packages else None
+            wanted = json.dumps({"modules": [*needs.imports], "programs": programs})
+            environment = stored.to_packages() if stored else NO_PACKAGES
+            process = await workspace.start(Command(("python3", "-c", _LOOK, wanted), packages=environment))
+            ended = await process.wait()
+        finally:
+            await workspace.close()
+            await executor.remove(key)
+    finally:
+        await executor.close()
+    if ended.exit_code:
+        raise ExecutorUnavailable(f"python3 does not work where commands run: {ended.stderr.text().strip()[-300:]}")
+    return stored is not None, json.loads(ended.stdout.text())
 
 
 _SECTION = "isolation"

@@ -301,6 +301,9 @@ def invoke(
       openskills invoke echo --input '{"text": "hello"}'
       openskills invoke calculator --input @numbers.json --json
       echo '{"query": "openSkill"}' | openskills invoke file_search --input -
+      openskills invoke text-tools.text --input '{"args": ["--help"]}'
+
+    The last one is a script without a manifest. Its schema is derived; GET /skills/ID shows it.
 
     Exit codes: 0 the skill succeeded, 1 it failed or the host is unavailable, 2 wrong usage.
     """

@@ -1,8 +1,9 @@
 """The `openskills` command line: registers the commands and turns every error into a message and an exit code."""
 
+import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from openskills.cli import (
     doctor,
     invoke,
     mcp,
+    packages,
     route,
     run,
     serve,
@@ -112,6 +114,7 @@ for _name, _function in {
     app.command(_name, cls=run.RunCommand if _name == "run" else QuickCommand)(_function)
 for _name, _group in {
     "workspaces": workspaces.app,
+    "packages": packages.app,
     "sessions": sessions.app,
     "artifacts": artifacts.app,
     "keys": serve.keys_app,
@@ -148,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str], settings: Settings) -> int:
     try:
         # Without standalone mode typer returns the exit code and raises errors.
-        code = typer.main.get_command(app)(arguments, prog_name="openskills", standalone_mode=False, obj=settings)
+        code = _root_command()(arguments, prog_name="openskills", standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except typer.TyperException as error:
         return _report_usage_error(error)
@@ -158,6 +161,11 @@ def _run(arguments: list[str], settings: Settings) -> int:
         # Typer and rich exit this way when the reader of a pipe has closed it.
         return _handle_broken_pipe() if exit_.code == FAILED else int(exit_.code or 0)
     return code if isinstance(code, int) else 0
+
+
+@functools.cache
+def _root_command() -> Callable[..., object]:
+    return typer.main.get_command(app)
 
 
 def _report_usage_error(error: typer.TyperException) -> int:
@@ -179,7 +187,10 @@ def _report_failure(message: str, code: int, debug: bool) -> int:
 
         traceback.print_exc()
     prefix = () if code == INTERNAL else (("error", "bold red"), ": ")
-    warn(*prefix, to_printable(message))
+    first, *more = message.split("\n")
+    warn(*prefix, to_printable(first))
+    for line in more:
+        warn(f"  {to_printable(line)}")
     return code
 
 

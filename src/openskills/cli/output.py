@@ -6,10 +6,11 @@ Text from skills is untrusted: pass it through `escape_line` before printing it.
 
 import json
 import logging
+import os
 import sys
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Self, TextIO, TypeAlias
@@ -68,6 +69,37 @@ def ask(question: str) -> bool | None:
     sys.stderr.flush()
     answer = sys.stdin.readline()
     return answer.strip().lower() in {"y", "yes"} if answer else None
+
+
+async def read_reply(prompt: str) -> str | None:
+    """Read the next line, ignoring input that was typed before the prompt. None at the end of input."""
+    import asyncio
+    import termios
+
+    descriptor = sys.stdin.fileno()
+    with suppress(termios.error):
+        termios.tcflush(descriptor, termios.TCIFLUSH)
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[bytes] = loop.create_future()
+
+    def read() -> None:
+        loop.remove_reader(descriptor)
+        data = b""
+        # A terminal that was closed raises an error.
+        with suppress(OSError):
+            data = os.read(descriptor, 4096)
+        if not line.done():
+            line.set_result(data)
+
+    # Not in a thread, which would still read the next message after the run was stopped.
+    loop.add_reader(descriptor, read)
+    try:
+        data = await line
+    finally:
+        loop.remove_reader(descriptor)
+    return data.decode("utf-8", "replace") if data else None
 
 
 def pluralize(number: int, noun: str) -> str:

@@ -9,13 +9,17 @@ import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeAlias, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from openskills.errors import InvalidArgument
-from openskills.settings import Settings
+from openskills.settings import Settings, parse_seconds
+
+if TYPE_CHECKING:
+    from openskills.project import SkillGrants
 
 Parameter: TypeAlias = TyperArgument | TyperOption
 Text: TypeAlias = str | None
@@ -183,5 +187,87 @@ def join_folders(paths: list[str] | None, skills: list[str] | None) -> list[str]
     return folders
 
 
-Trust = Annotated[bool, typer.Option("--trust", help="Use the project's skills without asking, once.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Use the project's skills and file, and MCP servers, without asking, once.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Project = Annotated[
+    Text,
+    option("--project", "FILE", "The project file, or off.", show_default="openskills.toml, here or in a parent"),
+]
+Network = Annotated[Many, option("--network", "HOST", "A host that commands may reach; by default none.")]
+Secret = Annotated[Many, option("--secret", "NAME", "Pass on a variable of your environment, and never log it.")]
+Env = Annotated[Many, option("--env", "NAME=VALUE", "An environment variable for commands.")]
+CommandTimeout = Annotated[Text, option("--timeout", "TIME", "The timeout of a command, such as 90 or 15m.")]
+
+
+With = Annotated[
+    Many, option("--with", "PACKAGE", "A Python package for commands, or npm:NAME; installed once and shared.")
+]
+Venv = Annotated[Text, option("--venv", "DIR", "An existing virtual environment for commands, read-only.")]
+Install = Annotated[
+    Text,
+    option(
+        "--install",
+        "MODE",
+        "Install packages that skills declare: ask, never or always.",
+        show_default="ask on a terminal, otherwise never",
+    ),
+]
+
+
+def parse_install(install: str | None) -> str:
+    """The value of `Install`."""
+    if install is None:
+        from openskills.cli.output import can_ask
+
+        return "ask" if can_ask() else "never"
+    if install not in ("ask", "never", "always"):
+        raise InvalidArgument("--install", f"unknown value {install!r}; use ask, never or always")
+    return install
+
+
+def parse_grants(
+    network: Many,
+    secret: Many,
+    env: Many,
+    timeout: str | None,
+    settings: Settings,
+    *,
+    packages: Many = None,
+    venv: str | None = None,
+) -> "SkillGrants":
+    """The values of `Network`, `Secret`, `Env`, `CommandTimeout`, `With` and `Venv`.
+
+    Raises `InvalidArgument` that names the option.
+    """
+    from openskills.executors.environment import check_grants
+    from openskills.executors.staging.packages import PackageSet
+    from openskills.project import MAX_SECONDS, SkillGrants
+
+    unset = [name for name in secret or () if not settings.environment.get(name)]
+    if unset:
+        raise InvalidArgument("--secret", f"no value for {', '.join(unset)}; set it in your environment")
+    seconds = None if timeout is None else parse_seconds(timeout, "--timeout")
+    if seconds is not None and not 0 < seconds < MAX_SECONDS:
+        raise InvalidArgument("--timeout", f"invalid number of seconds: {seconds:g}; use a value such as 30")
+    variables = dict(map(_split_assignment, env or ()))
+    wanted = PackageSet.parse(packages or ())
+    grants = SkillGrants(
+        tuple(network or ()),
+        tuple(dict.fromkeys(secret or ())),
+        variables,
+        seconds,
+        packages=wanted.python,
+        npm=wanted.npm,
+        venv=Path(venv).expanduser().absolute() if venv else None,
+    )
+    check_grants(grants)
+    return grants
+
+
+def _split_assignment(item: str) -> tuple[str, str]:
+    name, equals, value = item.partition("=")
+    if not equals or not name:
+        raise InvalidArgument("--env", f"invalid assignment {item!r}; use NAME=VALUE")
+    return name, value

@@ -10,9 +10,30 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import escape_line, say_json, warn
-from openskills.cli.parameters import Json, Many, QuickCommand, Skills, Text, Trust, argument, get_settings, option
+from openskills.cli.parameters import (
+    CommandTimeout,
+    Env,
+    Install,
+    Json,
+    Many,
+    Network,
+    Project,
+    QuickCommand,
+    Secret,
+    Skills,
+    Text,
+    Trust,
+    Venv,
+    With,
+    argument,
+    get_settings,
+    option,
+    parse_grants,
+    parse_install,
+)
 from openskills.cli.sessions import complete_session
 from openskills.cli.skills import complete_skill, list_all_skills, open_catalog
+from openskills.cli.trust import SecretConsent, ask_on_terminal, collect_grants
 from openskills.errors import InvalidArgument, InvalidSkill, SkillError
 from openskills.executors.spec import DEFAULT_TIMEOUT, Limits
 
@@ -46,26 +67,25 @@ def run(
     paths: Annotated[Many, argument("PATH", "Sources of skills, before `--`. After it comes the command.")] = None,
     skills: Skills = None,
     executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock or local.")] = None,
-    timeout: Annotated[float, option("--timeout", "S", "Timeout in seconds.")] = DEFAULT_TIMEOUT,
+    timeout: CommandTimeout = None,
     cwd: Annotated[str, option("--cwd", "DIR", "A directory below the skill's root, or $WORK_DIR etc.")] = "",
     inputs: Annotated[
         Many, option("--input", "FROM=TO", "A file or URL to copy into the workspace; TO is optional.")
     ] = None,
     outputs: Annotated[Many, option("--output", "GLOB", "Files to save as artifacts, such as out/*.csv.")] = None,
     save_to: Annotated[Text, option("--to", "DIR", "Also copy the files of --output to this directory.")] = None,
-    env: Annotated[Many, option("--env", "NAME=VALUE", "An environment variable for the command.")] = None,
-    secret: Annotated[
-        Many, option("--secret", "NAME", "Pass on a variable of your environment, and never log it.")
-    ] = None,
-    network: Annotated[Many, option("--network", "HOST", "A host that the command may reach; by default none.")] = None,
-    install: Annotated[
-        Many, option("--install", "HOST", "Install the skill's declared packages, from this host only.")
-    ] = None,
+    env: Env = None,
+    secret: Secret = None,
+    network: Network = None,
+    packages: With = None,
+    venv: Venv = None,
+    install: Install = None,
     session: Annotated[
         Text,
         option("--session", "ID", "Keep the workspace, and reuse it under this name.", autocompletion=complete_session),
     ] = None,
     stdin: Annotated[bool, typer.Option("--stdin", help="Pass stdin to the command.")] = False,
+    project: Project = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -74,10 +94,14 @@ def run(
     The workspace has skills/, work/, runs/ and out/. The command starts in a copy of the skill's folder, where out/,
     work/ and inputs/ link to those of the workspace. The workspace is removed at the end, unless --session is given.
 
+    Variables that the skill declares (metadata.openclaw.requires.env) are passed on with --secret, or when you agree on
+    the terminal. The project file may grant more; options override it.
+
     The command comes after `--`: several words are executed directly, a single word is run by bash.
 
     Examples:
       openskills run csv-report skills/ -- python3 scripts/report.py --help
+      openskills run skills/pdf --with pypdf -- python3 scripts/extract.py
       openskills run csv --input a.csv --output 'out/*' -- 'wc inputs/* > out/n'
       openskills run skills/csv-report --json -- true
 
@@ -86,6 +110,7 @@ def run(
     from openskills.cli.run_execution import RunInputs, run_once
     from openskills.executors.requests import RunRequest
     from openskills.executors.staging.outputs import OutputSpec, describe_unmatched
+    from openskills.project import combine_grants
 
     settings = get_settings(context)
     # Without `--` all words after SKILL are the command.
@@ -94,29 +119,30 @@ def run(
     sources = [*(skills or ()), *(() if after is None else paths or ())]
     if not command:
         raise InvalidArgument("COMMAND", "missing; write it after --, as in: openskills run pdf-tools -- ls scripts")
-    found = _find_skill(skill, sources, settings, trusted=trust)
+    own = parse_grants(network, secret, env, timeout, settings, packages=packages, venv=venv)
+    found = find_skill(skill, sources, settings, trusted=trust)
+    grants = combine_grants(collect_grants(own, project, settings, trusted=trust, skill=found.name), found.name)
     run_inputs = RunInputs(
         executor=executor or settings.executor,
         session=session or f"run-{secrets.token_hex(8)}",
         keep=session is not None,
         live=not as_json,
         save_to=Path(save_to) if save_to else None,
-        network=tuple(network or ()),
-        install=tuple(install or ()),
-        secrets={name: settings.environment.get(name, "") for name in secret or ()},
+        grants=grants,
+        ask_secrets=SecretConsent(settings, None if as_json else ask_on_terminal),
+        install=parse_install("never" if as_json and install is None else install),
+        secrets={name: settings.environment[name] for name in grants.secrets},
         local_inputs=tuple(inputs or ()),
     )
-    if not 0 < timeout < 1e7:
-        raise InvalidArgument("--timeout", f"invalid number of seconds: {timeout:g}; use a value such as 30")
     request = RunRequest(
         command[0] if len(command) == 1 else tuple(command),
         skill=found.name,
         cwd=cwd,
-        env=dict(map(_split_assignment, env or ())),
-        secrets=tuple(run_inputs.secrets),
+        env=grants.environment,
+        secrets=grants.secrets,
         outputs=OutputSpec(tuple(outputs), save=True) if outputs else None,
-        limits=Limits(timeout=timeout),
-        network=run_inputs.network,
+        limits=Limits(timeout=DEFAULT_TIMEOUT if grants.timeout is None else grants.timeout),
+        network=grants.network,
         readable=run_inputs.live,
         stdin=sys.stdin.buffer.read() if stdin else b"",
     )
@@ -137,14 +163,8 @@ def run(
     raise typer.Exit(result.exit_code if 0 <= result.exit_code < 256 else 1)
 
 
-def _split_assignment(item: str) -> tuple[str, str]:
-    name, equals, value = item.partition("=")
-    if not equals or not name:
-        raise InvalidArgument("--env", f"invalid assignment {item!r}; use NAME=VALUE")
-    return name, value
-
-
-def _find_skill(name: str, paths: list[str], settings: "Settings", *, trusted: bool) -> "Skill":
+def find_skill(name: str, paths: list[str], settings: "Settings", *, trusted: bool) -> "Skill":
+    """The skill with this name, or in the folder at this path. Raises `UnknownSkill` or `InvalidSkill`."""
     if os.sep in name or name in (os.curdir, os.pardir):
         from openskills.catalog.validate import resolve_skill_folder
 

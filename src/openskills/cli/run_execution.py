@@ -13,16 +13,26 @@ from openskills.artifacts.store import Scope
 from openskills.catalog.skill import Skill
 from openskills.cli.output import CliProgress, escape_line, log_warnings, warn
 from openskills.cli.sessions import COMMAND_LINE, current_user
+from openskills.cli.trust import ask_on_terminal
 from openskills.errors import InvalidArgument
+from openskills.executors.approval import ApprovalRequest
 from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
 from openskills.executors.open import open_executor
 from openskills.executors.policy import CommandPolicy
 from openskills.executors.protocol import Executor, Process, Workspace
-from openskills.executors.requests import RunRequest, RunResult
+from openskills.executors.requests import (
+    InstallMode,
+    PackageOptions,
+    RunRequest,
+    RunResult,
+    SecretCallback,
+    build_secret_request,
+)
 from openskills.executors.spec import Isolation, OutputStream
 from openskills.executors.staging.inputs import InputSpec
-from openskills.executors.staging.packages import find_script
+from openskills.executors.staging.packages import PackageSet
 from openskills.paths import inside, to_printable
+from openskills.project import NO_GRANTS, SkillGrants
 from openskills.settings import Settings
 from openskills.sync import run as run_sync
 
@@ -38,8 +48,9 @@ class RunInputs:
     keep: bool
     live: bool
     save_to: Path | None = None
-    network: tuple[str, ...] = ()
-    install: tuple[str, ...] = ()
+    grants: SkillGrants = NO_GRANTS
+    ask_secrets: SecretCallback | None = None
+    install: str = "never"
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     local_inputs: tuple[str, ...] = ()
 
@@ -51,7 +62,8 @@ def run_once(skill: Skill, request: RunRequest, run_inputs: RunInputs, settings:
         policy=CommandPolicy.of(settings.allowed_commands, settings.denied_commands),
         host_roots=(*settings.host_roots, *roots),
         values=run_inputs.secrets,
-        network=run_inputs.network,
+        network=run_inputs.grants.network,
+        approve_install=_approve_install,
     )
     # Treat SIGTERM like Ctrl-C: stop the command, then clean up the workspace.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -70,19 +82,32 @@ async def _run(
         runner = await open_command_runner(executor, settings, scope, artifacts=artifacts, rules=rules)
         if runner.workspace.isolation is Isolation.NONE:
             warn(("warning", "yellow"), ": this command is not isolated: it has all of your permissions")
-        await runner.stage(skill.name, skill.path, check=skill.check_unchanged)
-        if run_inputs.install:
-            script = find_script(request.command.split() if isinstance(request.command, str) else request.command)
-            with CliProgress("installing packages"):
-                installed = await runner.install(skill.name, script=script, network=run_inputs.install)
-            for warning in installed.warnings:
-                warn(("warning", "yellow"), f": {escape_line(warning)}")
+        await asyncio.to_thread(skill.download)
+        snapshot = await runner.stage(skill.name, skill.path, check=skill.check_unchanged)
+        wanted = build_secret_request(skill, snapshot.digest, run_inputs.grants, scope)
+        if wanted is not None and run_inputs.ask_secrets is not None:
+            asked = await run_inputs.ask_secrets(wanted)
+            runner, request = runner.with_secrets(asked), replace(request, secrets=(*request.secrets, *asked))
+        grants = run_inputs.grants
+        packages = PackageOptions(PackageSet(grants.packages, grants.npm), grants.venv, InstallMode(run_inputs.install))
+        with CliProgress("installing packages") as progress:
+            provided = await runner.provide_packages(
+                skill.name, request.command, packages, progress=lambda line: progress(line, 0, None)
+            )
+        for warning in provided.warnings:
+            warn(("warning", "yellow"), f": {escape_line(warning)}")
+        request = replace(request, packages=provided.environment)
         result = await (_run_live(runner, request) if run_inputs.live else runner.run(request))
         if run_inputs.save_to is not None:
             await _copy_outputs(runner.workspace, result, run_inputs.save_to)
     finally:
         await asyncio.shield(_clean_up(executor, runner, keep=run_inputs.keep))
     return result
+
+
+async def _approve_install(request: ApprovalRequest) -> bool:
+    packages = ", ".join(map(escape_line, request.argv[1:]))
+    return await ask_on_terminal(f"{escape_line(request.skill or '')} declares {packages}. Install?") is True
 
 
 async def _clean_up(executor: Executor, runner: CommandRunner | None, *, keep: bool) -> None:

@@ -5,37 +5,76 @@ import textwrap
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openskills.cli.output import Column, escape_line, pluralize, say, say_json, say_text, show_table, warn
-from openskills.cli.parameters import Json, Many, Text, argument, get_settings, option
+from openskills.cli.output import CliProgress, Column, escape_line, pluralize, say, say_json, say_text, show_table, warn
+from openskills.cli.parameters import (
+    CommandTimeout,
+    Env,
+    Install,
+    Json,
+    Many,
+    Network,
+    Project,
+    Secret,
+    Text,
+    Trust,
+    Venv,
+    With,
+    argument,
+    get_settings,
+    option,
+    parse_grants,
+    parse_install,
+)
+from openskills.cli.trust import collect_grants
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.settings import parse_seconds
 
 if TYPE_CHECKING:
     from openskills.host.auth import StoredKey
     from openskills.host.history import History, RunRecord
-    from openskills.host.registry.registry import RegistryEntry
+    from openskills.host.registry.registry import Registry
+    from openskills.host.registry.scripts import SkippedFile
     from openskills.settings import Settings
 
 
+_MAX_SHOWN_PATHS = 3
 _STYLES = {"ready": "green", "broken": "bold red", "unavailable": "yellow"}
 
 
 def serve(
     context: typer.Context,
-    paths: Annotated[Many, argument("PATH", "SKILL.md folders with an entry script to serve, as --skills.")] = None,
+    paths: Annotated[Many, argument("PATH", "SKILL.md folders to serve, as --skills.")] = None,
     host: Annotated[str, option("--host", "ADDRESS", "The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
     workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="The number of worker processes.")] = 1,
     manifests: Annotated[
         Many, option("--manifests", "DIR", "More manifests, besides those in OPENSKILL_CLI_DIR.")
     ] = None,
-    skills: Annotated[Many, option("--skills", "DIR", "SKILL.md folders with an entry script to serve.")] = None,
+    skills: Annotated[Many, option("--skills", "DIR", "SKILL.md folders whose scripts to serve.")] = None,
+    derive_schemas: Annotated[
+        str,
+        option(
+            "--derive-schemas",
+            "help|never",
+            "Run scripts without a manifest once with --help, in the sandbox, to learn their arguments.",
+        ),
+    ] = "never",
     executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container or local.")] = None,
+    network: Network = None,
+    secret: Secret = None,
+    env: Env = None,
+    timeout: CommandTimeout = None,
+    packages: With = None,
+    venv: Venv = None,
+    install: Install = None,
+    project: Project = None,
+    trust: Trust = False,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Allow all requests without a key.")] = False,
     concurrency: Annotated[
         int | None, option("--concurrency", "N", "Maximum number of concurrent invocations.", min=1)
@@ -49,22 +88,32 @@ def serve(
 ) -> None:
     """Serve skills over HTTP: POST /skills/ID:invoke with {"input": {...}}.
 
-    A skill is a script in ./skills_cli (OPENSKILL_CLI_DIR), preferably with a manifest: ID.py and ID.yaml. Changes are
-    picked up at once, and on SIGHUP. SIGTERM and Ctrl-C let running invocations finish; a second signal stops them. As
-    long as there are no keys (openskills keys new), local requests that did not pass a proxy need none. Other
-    addresses need keys or --no-auth. Invocations are logged to stdout: readable on a terminal, otherwise as JSON.
+    A skill is a script in ./skills_cli (OPENSKILL_CLI_DIR), preferably with a manifest: ID.py and ID.yaml; or a folder
+    with a SKILL.md (--skills). Scripts of a folder without a manifest are served as FOLDER.SCRIPT; their input has the
+    fields args, stdin and files. Changes are picked up at once, and on SIGHUP. SIGTERM and Ctrl-C let running
+    invocations finish; a second signal stops them. As long as there are no keys (openskills keys new), local requests
+    that did not pass a proxy need none. Other addresses need keys or --no-auth. Invocations are logged to stdout:
+    readable on a terminal, otherwise as JSON.
+
+    --network, --secret and --env apply to all scripts and programs that are served, --timeout to all skills. They
+    override the project file, which overrides manifests; a manifest may only shorten the timeout. --with, --venv and
+    --install always are for scripts without a manifest; nobody is asked.
 
     Examples:
       openskills serve
       openskills serve --port 9000 --workers 4 --json-log access.jsonl
       openskills serve skills/ --host 0.0.0.0 --manifests deploy/skills
+      openskills serve --skills skills/ --derive-schemas help
       uvicorn openskills.host.app:app       the same with any ASGI server
 
     MCP clients use /mcp: skills are tools there, and those of PATH can be loaded and run.
 
     GET /skills lists the skills, GET /docs describes the endpoints, GET /openapi.json is for generated clients.
     """
+    if derive_schemas not in ("help", "never"):
+        raise InvalidArgument("--derive-schemas", f"{derive_schemas!r} is not one of help, never")
     settings = get_settings(context)
+    own = parse_grants(network, secret, env, timeout, settings, packages=packages, venv=venv)
     settings = replace(
         settings,
         executor=executor or settings.executor,
@@ -81,6 +130,9 @@ def serve(
     options = HostOptions(
         manifests=tuple(map(Path, manifests or ())),
         skills=tuple(map(Path, [*(paths or ()), *(skills or ())])),
+        grants=collect_grants(own, project, settings, trusted=trust),
+        read_help=derive_schemas == "help",
+        install="never" if parse_install(install) == "ask" else parse_install(install),
         json_log="-" if json_log is None else json_log,
         text_log=json_log is None and sys.stdout.isatty(),
         workers=workers,
@@ -92,23 +144,33 @@ def serve(
     if mcp_tools == "session" and workers > 1:
         raise InvalidArgument("--mcp-tools", "sessions need --workers 1, because each worker would have its own")
     settings = server.resolve_auth(settings, host, no_auth=no_auth)
-    registry = Registry.load(settings, manifests=options.manifests, skills=options.skills, kinds=list_kinds())
+    with CliProgress("reading the skills"):
+        registry = Registry.load(
+            settings,
+            manifests=options.manifests,
+            skills=options.skills,
+            grants=options.grants,
+            kinds=list_kinds(),
+            read_help=options.read_help,
+            install=options.install,
+        )
     with server.open_socket(host, port) as listener:
         has_keys = settings.host_auth == "auto" and len(server.KeyRing.open(settings.host_keys)) > 0
         needs_key = settings.host_auth == "on" or has_keys
-        _greet(registry.list_entries(), settings, server.socket_url(listener), needs_key=needs_key)
+        _greet(registry, settings, server.socket_url(listener), needs_key=needs_key)
         server.serve(settings, options, listener)
     warn("stopped")
 
 
-def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str, *, needs_key: bool) -> None:
+def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: bool) -> None:
     from openskills.host.runners.kinds import describe_isolation
 
+    entries = registry.list_entries()
     for entry in entries:
         found = entry.registration
         kind, description, isolation = "", "", ""
         if found is not None:
-            kind, description = found.kind, found.description
+            kind, description = found.kind, f"[derived] {found.description}" if found.derived else found.description
             isolation = describe_isolation(found.kind, found.executor, settings)
         text = textwrap.shorten(escape_line(description), 70, placeholder="…")
         state = (f"{entry.status:<12}", _STYLES[entry.status])
@@ -122,6 +184,13 @@ def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str,
         )
         for problem in entry.problems:
             warn(" " * 14, escape_line(str(problem)))
+    for problem in registry.problems:
+        warn("  ", ("problem     ", "yellow"), escape_line(str(problem)))
+    for (skill, reason), group in groupby(sorted(registry.skipped, key=_skipped_key), key=_skipped_key):
+        paths = [one.script for one in group if one.script]
+        more = f" and {len(paths) - _MAX_SHOWN_PATHS} more" if len(paths) > _MAX_SHOWN_PATHS else ""
+        shown = f": {', '.join(paths[:_MAX_SHOWN_PATHS])}{more}" if paths else ""
+        warn("  ", ("not served  ", "dim"), (escape_line(skill), "cyan"), escape_line(f"{shown}: {reason}"))
     if not entries:
         warn(f"no skills in {settings.cli_dir}; put a script ID.py there, or use --manifests")
     ready = [entry.id for entry in entries if entry.status == "ready"]
@@ -135,9 +204,15 @@ def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str,
     if not ready:
         return
     skill = "echo" if "echo" in ready else ready[0]
-    body = '{"input": {"text": "hello"}}' if skill == "echo" else '{"input": {}}'
+    is_derived = registry.get(skill).derived
+    example = '{"text": "hello"}' if skill == "echo" else '{"args": ["--help"]}' if is_derived else "{}"
+    body = f'{{"input": {example}}}'
     key = "" if not needs_key else ' -H "Authorization: Bearer $OPENSKILL_API_KEY"'
     warn(f"try: curl -sS -X POST {url}/skills/{skill}:invoke{key} -H 'Content-Type: application/json' -d '{body}'")
+
+
+def _skipped_key(skipped: "SkippedFile") -> tuple[str, str]:
+    return skipped.skill, skipped.reason
 
 
 keys_app = typer.Typer(no_args_is_help=True, help="Create, list and revoke keys of a skill host.")

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from openskills.catalog.root import Source
     from openskills.catalog.skill import Resource, Skill
     from openskills.catalog.snapshot import CatalogSnapshot
+    from openskills.catalog.sources.mcp import McpSkill, McpSource
+    from openskills.executors.hints import SkillNeeds
     from openskills.skillmd.manifest import Requirements, SkillManifest
 
 
@@ -122,6 +124,34 @@ def ask_for_trust(project: "ProjectSource", settings: Settings) -> None:
         warn("They are not used. Run `openskills trust` to change that.")
 
 
+def ask_for_server_trust(server: "McpSource") -> None:
+    """Ask whether to trust the undecided skills of an MCP server, and store the answer until they change."""
+    from openskills.catalog.trust import TrustAnswer
+
+    try:
+        undecided = [skill for skill in server.list_skills()[0] if skill.answer is None]
+    except SkillError:
+        return  # the catalog reports it
+    if not undecided:
+        return
+    warn("The server ", (escape_line(server.label), "bold"), " has new or changed skills that are not trusted yet:")
+    show_server_skills(undecided, warn)
+    agreed = ask_to_use_skills("Use the skills of this server?")
+    if agreed is not None:
+        server.remember(undecided, TrustAnswer.YES if agreed else TrustAnswer.NO)
+
+
+def show_server_skills(skills: "Sequence[McpSkill]", write: Callable[..., None]) -> None:
+    """Print each skill of a server with `say` or `warn`, as the server describes it."""
+    for skill in skills[:_MAX_NAMES]:
+        size = sum(file.size for file in skill.files.values())
+        about = f"  {pluralize(len(skill.files), 'file')}, {size:,} bytes  {escape_line(skill.uri)}"
+        write("  ", (escape_line(skill.name), "bold cyan"), about)
+        write(f"    {escape_line(str(skill.fields.get('description', '')))}")
+    if len(skills) > _MAX_NAMES:
+        write(f"  and {len(skills) - _MAX_NAMES:,} more")
+
+
 def load_project_skills(project: "ProjectSource", settings: Settings) -> "CatalogSnapshot":
     """The skills of a project, trusted or not, for display. Reads only front matter."""
     from openskills.catalog.catalog import Catalog
@@ -142,10 +172,10 @@ def select_covered_skills(places: "Sequence[SkillLocation]", found: "CatalogSnap
     return sorted((skill for skill in skills if skill.source in labels), key=lambda skill: (skill.name, skill.source))
 
 
-def ask_to_use_skills() -> bool | None:
-    """Ask whether to use the skills of a project; see `ask`."""
+def ask_to_use_skills(question: str = "Use the skills of this project?") -> bool | None:
+    """Ask whether to use skills; see `ask`."""
     warn("Skills instruct agents and may contain programs. Review them before you agree.")
-    return ask("Use the skills of this project?")
+    return ask(question)
 
 
 def show_names(skills: "list[Skill]", write: Callable[..., None]) -> None:
@@ -178,13 +208,18 @@ def open_catalog(paths: Sequence[str], settings: Settings, *, trusted: bool = Fa
     are used without asking.
     """
     from openskills.catalog.catalog import Catalog
+    from openskills.catalog.sources.parse import is_server_address, parse_source
 
     if paths:
-        from openskills.catalog.sources.parse import parse_source
-
-        sources = [parse_source(path, settings) for path in paths]
+        sources = [parse_source(path, settings, trusted=trusted) for path in paths]
     else:
         sources = _find_standard_sources(settings, trusted=trusted, asking=asking)
+    if asking and not trusted and can_ask():
+        for source in (source for source in sources if is_server_address(source.label)):
+            from openskills.catalog.sources.mcp import McpSource
+
+            if isinstance(source, McpSource):
+                ask_for_server_trust(source)
     with CliProgress("looking for skills") as progress:
         return Catalog(sources, settings, progress)
 
@@ -204,7 +239,7 @@ UNAVAILABLE_RULES = frozenset({"source-missing", "source-unavailable"})
 """The rules for sources that could not be read."""
 
 _COLUMNS = (Column("name", "bold cyan"), Column("description", wide=True), Column("source", "dim"))
-_SOURCE_RULES = UNAVAILABLE_RULES | {"source-stale", "project-untrusted"}
+_SOURCE_RULES = UNAVAILABLE_RULES | {"source-stale", "project-untrusted", "mcp-untrusted", "mcp-mismatch"}
 
 
 def list_skills(
@@ -248,7 +283,8 @@ def count_resources(skill: "Skill") -> dict[str, int]:
     """How many files of each kind a skill has besides SKILL.md."""
     from openskills.catalog.skill import ResourceKind, find_resources
 
-    found = [resource.kind for resource in find_resources(skill.directory)]
+    resources = skill.resources() if skill.remote is not None else find_resources(skill.directory)
+    found = [resource.kind for resource in resources]
     return {kind.value: found.count(kind) for kind in ResourceKind}
 
 
@@ -267,7 +303,7 @@ def entry_json(skill: "Skill", hidden: str | None) -> dict[str, object]:
 def _identity_json(skill: "Skill") -> dict[str, object]:
     return {
         "name": skill.name,
-        "description": skill.description,
+        "description": skill.manifest.description,
         "location": skill.location,
         "source": skill.source,
     }
@@ -300,7 +336,7 @@ def _show_list(rows: "Sequence[tuple[Skill, str | None]]") -> None:
 
 
 def _list_cells(skill: "Skill") -> tuple[str, ...]:
-    return (escape_line(skill.name), escape_line(skill.description), escape_line(skill.source))
+    return (escape_line(skill.name), escape_line(skill.manifest.description), escape_line(skill.source))
 
 
 _MAX_READ_BYTES = 1024 * 1024
@@ -313,28 +349,35 @@ class SkillDetails:
 
     skill: "Skill"
     hidden: str | None
+    missing: "Requirements"
     body_lines: int
     body_tokens: int
     resources: "tuple[tuple[Resource, int | None], ...]"
     shadows: "tuple[Skill, ...]"
     shadowed_by: "Skill | None"
     problems: tuple[Problem, ...]
+    needs: "SkillNeeds"
 
 
-def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot") -> SkillDetails:
+def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot", settings: Settings) -> SkillDetails:
     """Read the skill's files, and find what it shadows in the catalog `around`. Raises `InvalidSkill`."""
+    from openskills.catalog.snapshot import Machine, find_missing
     from openskills.catalog.validate import validate
+    from openskills.executors.hints import find_needs
 
+    skill.download()
     body = skill.body()
     return SkillDetails(
         skill=skill,
         hidden=hidden,
+        missing=find_missing(skill.manifest.requirements, Machine.current(settings)),
         body_lines=len(body.splitlines()),
         body_tokens=estimate_tokens(body),
         resources=tuple((resource, _count_tokens(skill, resource)) for resource in skill.resources()),
         shadows=tuple(each.skill for each in around.shadowed if _is_same(each.by, skill)),
         shadowed_by=next((each.by for each in around.shadowed if _is_same(each.skill, skill)), None),
         problems=validate(skill.path).problems,
+        needs=find_needs(skill),
     )
 
 
@@ -355,6 +398,9 @@ def details_json(facts: SkillDetails) -> dict[str, object]:
         **entry_json(skill, facts.hidden),
         "fields": manifest_fields(skill.manifest),
         "requirements": asdict(skill.manifest.requirements),
+        "missing": {
+            name: names for name, names in asdict(facts.missing).items() if name not in ("always", "optional_env")
+        },
         "body": {"lines": facts.body_lines, "estimated_tokens": facts.body_tokens},
         "resources": [
             {"path": resource.path, "kind": resource.kind.value, "size": resource.size, "estimated_tokens": tokens}
@@ -363,6 +409,22 @@ def details_json(facts: SkillDetails) -> dict[str, object]:
         "shadows": [other.location for other in facts.shadows],
         "shadowed_by": facts.shadowed_by.location if facts.shadowed_by else None,
         "problems": [problem_json(problem) for problem in facts.problems],
+        "needs": needs_json(facts.needs),
+    }
+
+
+def needs_json(needs: "SkillNeeds") -> dict[str, object]:
+    """What a skill needs as JSON."""
+    from openskills.executors.staging.packages import distribution_from_module
+
+    packages = needs.declared.packages
+    return {
+        "packages": list(packages.python),
+        "npm": list(packages.npm),
+        "declared_in": list(needs.declared.sources),
+        "imports": {module: distribution_from_module(module) for module in needs.imports},
+        "programs": list(needs.programs),
+        "warnings": list(needs.declared.warnings),
     }
 
 
@@ -419,7 +481,7 @@ def _find_named(name: str, settings: "Settings", around: "CatalogSnapshot") -> S
             return _find_at_path(name, settings, around)
         report_sources(around)
         raise
-    return collect_details(skill, _find_hidden_reason(skill, around), around)
+    return collect_details(skill, _find_hidden_reason(skill, around), around, settings)
 
 
 def _find_at_path(path: str, settings: "Settings", around: "CatalogSnapshot") -> SkillDetails:
@@ -434,7 +496,7 @@ def _find_at_path(path: str, settings: "Settings", around: "CatalogSnapshot") ->
     if len(found) > 1:
         names = ", ".join(skill.name for skill in found[:5])
         raise InvalidArgument("NAME", f"{folder} contains {len(found):,} skills ({names} ...); choose one of them")
-    return collect_details(found[0], _find_hidden_reason(found[0], own), around)
+    return collect_details(found[0], _find_hidden_reason(found[0], own), around, settings)
 
 
 def _find_hidden_reason(skill: "Skill", snapshot: "CatalogSnapshot") -> str | None:
@@ -445,7 +507,7 @@ def _find_hidden_reason(skill: "Skill", snapshot: "CatalogSnapshot") -> str | No
 def _show_info(facts: SkillDetails) -> None:
     skill = facts.skill
     say((escape_line(skill.name), "bold cyan"))
-    say(escape_line(skill.description))
+    say(escape_line(skill.manifest.description))
     say("")
     _print_row("location", display_path(skill.location))
     _print_row("source", escape_line(skill.source))
@@ -453,8 +515,10 @@ def _show_info(facts: SkillDetails) -> None:
     for key, value in manifest_fields(skill.manifest).items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         _print_row(key.replace("_", "-"), escape_line(text))
-    if skill.manifest.requirements:
+    if _format_requirements(skill.manifest.requirements):
         _print_row("requires", _format_requirements(skill.manifest.requirements))
+        _print_row("missing", _format_requirements(facts.missing) or "nothing")
+    _show_needs(facts.needs)
     for other in facts.shadows:
         _print_row("shadows", f"{display_path(other.location)} ({escape_line(other.source)})")
     if (by := facts.shadowed_by) is not None:
@@ -475,6 +539,19 @@ def _show_info(facts: SkillDetails) -> None:
         say("  ", *format_problem(problem))
 
 
+def _show_needs(needs: "SkillNeeds") -> None:
+    from openskills.executors.staging.packages import distribution_from_module
+
+    if needs.declared.packages:
+        sources = ", ".join(needs.declared.sources)
+        _print_row("packages", escape_line(f"{needs.declared.packages} (declared in {sources})"))
+    if needs.imports:
+        found = {distribution_from_module(module): None for module in needs.imports}
+        _print_row("imports", escape_line(f"{', '.join(needs.imports)} (probably: {', '.join(found)})"))
+    if needs.programs:
+        _print_row("programs", escape_line(", ".join(needs.programs)))
+
+
 def _print_row(title: str, text: str) -> None:
     say((f"{title:<14}", "dim"), text)
 
@@ -484,6 +561,7 @@ def _format_requirements(requirements: "Requirements") -> str:
         "programs": requirements.bins,
         "one of the programs": requirements.any_bins,
         "variables": requirements.env,
+        "optional variables": requirements.optional_env,
         "platforms": requirements.platforms,
     }
     return escape_line("; ".join(f"{title} {', '.join(names)}" for title, names in parts.items() if names))

@@ -1,10 +1,10 @@
 """`openskills validate`: check skills against the specification, with text, JSON or SARIF 2.1.0 output."""
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from difflib import get_close_matches
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from urllib.parse import quote
@@ -12,16 +12,28 @@ from urllib.parse import quote
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_json, warn
-from openskills.cli.parameters import Folders, FoldersOption, Json, Many, argument, join_folders, option
+from openskills.cli.parameters import (
+    Folders,
+    FoldersOption,
+    Json,
+    Many,
+    Project,
+    argument,
+    get_settings,
+    join_folders,
+    option,
+)
 from openskills.cli.skills import STYLES, count_by_severity, format_problem, problem_json
 from openskills.errors import InvalidArgument
 from openskills.skillmd.problem import Edit, Problem, Severity
-from openskills.skillmd.rules import ALL_RULES
+from openskills.skillmd.rules import ALL_RULES, describe_unknown_rule
 from openskills.skillmd.rules.rule import Rule
 from openskills.version import __version__
 
 if TYPE_CHECKING:
     from openskills.catalog.validate import ValidationResult
+    from openskills.project import ProjectFile
+    from openskills.settings import Settings
 
 
 _STRICT_RULES = frozenset({"field-unknown"})
@@ -37,6 +49,7 @@ class ValidationFormat(StrEnum):
 
 
 def validate(
+    context: typer.Context,
     paths: Folders = None,
     skills: FoldersOption = None,
     form: Annotated[
@@ -50,12 +63,14 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the same as --format json.")] = False,
     select: Annotated[Many, option("--select", "RULE", "Check only this rule.")] = None,
     ignore: Annotated[Many, option("--ignore", "RULE", "Do not check this rule.")] = None,
+    project: Project = None,
 ) -> None:
     """Check skills against the specification, strictly.
 
     Every problem has a rule, a position and a suggestion; `openskills explain RULE` explains a rule. Directories are
     searched for skills. A comment in a SKILL.md (<!-- openskills: ignore RULE -->) suppresses warnings and notes of its
-    own line and the next one.
+    own line and the next one. [validate] in openskills.toml selects and ignores rules for everybody; --select replaces
+    its selection, and --ignore is added to it.
 
     Examples:
       openskills validate .
@@ -69,15 +84,8 @@ def validate(
     if as_json and form is ValidationFormat.SARIF:
         raise InvalidArgument("--json", "cannot be combined with --format sarif; choose one")
     form = ValidationFormat.JSON if as_json else form
-    selected, ignored = _check_rules("--select", select or ()), _check_rules("--ignore", ignore or ())
-
-    def is_chosen(problem: Problem) -> bool:
-        return problem.rule not in ignored and (not selected or problem.rule in selected)
-
-    verdicts = [
-        replace(verdict, problems=tuple(filter(is_chosen, verdict.problems)))
-        for verdict in _validate_paths(join_folders(paths, skills), fix)
-    ]
+    rules = RuleSelection.of(select or (), ignore or (), project, get_settings(context))
+    verdicts = [rules.filter_problems(verdict) for verdict in _validate_paths(join_folders(paths, skills), fix)]
     blamed = [_select_faults(verdict, strict) for verdict in verdicts]
     if form is ValidationFormat.JSON:
         results = zip(verdicts, blamed, strict=True)
@@ -126,10 +134,56 @@ def _check_rules(field: str, names: Sequence[str]) -> list[str]:
     found = [name.strip() for text in names for name in text.split(",") if name.strip()]
     for name in found:
         if name not in _TABLE:
-            near = get_close_matches(name, _TABLE, 1)
-            hint = f"did you mean {near[0]}?" if near else "openskills explain lists the rules"
-            raise InvalidArgument(field, f"unknown rule {name!r}; {hint}")
+            raise InvalidArgument(field, describe_unknown_rule(name))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSelection:
+    """The rules to report: all, or `selected` ones, without `ignored` ones; `project` may ignore more by skill."""
+
+    selected: Collection[str]
+    ignored: Collection[str]
+    project: "ProjectFile | None" = None
+
+    @classmethod
+    def of(
+        cls, select: Sequence[str], ignore: Sequence[str], choice: str | None, settings: "Settings"
+    ) -> "RuleSelection":
+        """Combine the command line with the project file. Raises `InvalidArgument` for unknown rules."""
+        from openskills.project import open_project
+
+        selected, ignored = _check_rules("--select", select), _check_rules("--ignore", ignore)
+        project = open_project(choice, settings)
+        if project is None:
+            return cls(selected, ignored)
+        options = project.validate
+        also_selected = _check_rules(project.locate("validate", "select"), options.select)
+        also_ignored = _check_rules(project.locate("validate", "ignore"), options.ignore)
+        tables = {"per-file-ignores": options.per_file_ignores, "per-skill-ignores": options.per_skill_ignores}
+        for table, entries in tables.items():
+            for key, names in entries.items():
+                _check_rules(project.locate("validate", table, key), names)
+        # What the command line selects is reported even if the file ignores it.
+        return cls(selected, ignored) if selected else cls(also_selected, [*ignored, *also_ignored], project)
+
+    def filter_problems(self, verdict: "ValidationResult") -> "ValidationResult":
+        """The result without the problems that are not to be reported."""
+        ignored = {*self.ignored, *self._list_ignored_for(verdict)}
+        problems = (problem for problem in verdict.problems if problem.rule not in ignored)
+        kept = tuple(problem for problem in problems if not self.selected or problem.rule in self.selected)
+        return replace(verdict, problems=kept)
+
+    def _list_ignored_for(self, verdict: "ValidationResult") -> list[str]:
+        if self.project is None:
+            return []
+        options = self.project.validate
+        found = [*options.per_skill_ignores.get(verdict.name or "", ())]
+        path = os.path.relpath(os.path.realpath(verdict.path), os.path.realpath(self.project.path.parent))
+        for pattern, names in options.per_file_ignores.items():
+            if fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern.rstrip('/')}/*"):
+                found += names
+        return found
 
 
 def _validate_paths(paths: Sequence[str], fix: bool) -> "list[ValidationResult]":

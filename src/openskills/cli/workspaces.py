@@ -102,7 +102,7 @@ def _confirm(removable: "Sequence[WorkspaceInfo]", as_json: bool) -> bool:
     """Ask on the terminal whether to remove these; True without asking when there are none."""
     if not removable:
         return True
-    what = f"{pluralize(len(removable), 'workspace')} with {_format_size(sum(info.size for info in removable))}"
+    what = f"{pluralize(len(removable), 'workspace')} with {format_size(sum(info.size for info in removable))}"
     if not as_json and sys.stdin.isatty():
         _show_workspaces(removable)
     agreed = None if as_json else ask(f"Remove {what}?")
@@ -134,8 +134,8 @@ def _show_workspaces(found: "Sequence[WorkspaceInfo]") -> None:
     for info in found:
         executor, holder = escape_line(info.executor), str(info.holder or "unknown") if info.in_use else ""
         if sys.stdout.isatty():
-            used = "now" if info.in_use else f"{_format_duration(info.idle)} ago"
-            numbers = (_format_size(info.size), f"{info.files:,}", used)
+            used = "now" if info.in_use else f"{format_duration(info.idle)} ago"
+            numbers = (format_size(info.size), f"{info.files:,}", used)
             rows.append((escape_line(_display_name(info)), executor, *numbers, holder))
         else:
             numbers = (str(info.size), str(info.files), f"{info.idle:.0f}")
@@ -165,14 +165,16 @@ def _workspace_json(info: "WorkspaceInfo") -> dict[str, object]:
     }
 
 
-def _format_duration(length: float) -> str:
+def format_duration(length: float) -> str:
+    """A duration in seconds as `90s`, `15m`, `24h` or `7d`."""
     for unit, name in _UNITS:
         if length >= unit:
             return f"{length / unit:.0f}{name}"
     return f"{length:.0f}s"
 
 
-def _format_size(number: float) -> str:
+def format_size(number: float) -> str:
+    """A size in bytes as `512 B` or `1.5 GiB`."""
     for unit in ("B", "KiB", "MiB"):
         if number < 1024:
             return f"{number:.0f} {unit}"

@@ -11,12 +11,21 @@ if TYPE_CHECKING:
     from openskills.executors.interactive import InteractiveCommands
     from openskills.executors.local import LocalBackend
     from openskills.executors.open import open_executor
+    from openskills.executors.package_index import PackageIndex
     from openskills.executors.policy import CommandPolicy
     from openskills.executors.protocol import Executor, Process, Workspace
-    from openskills.executors.requests import RunRequest, RunResult
-    from openskills.executors.spec import Command, CommandResult, Isolation, Limits, TerminalSize
+    from openskills.executors.requests import InstallMode, PackageOptions, RunRequest, RunResult, SecretRequest
+    from openskills.executors.spec import (
+        Command,
+        CommandResult,
+        Isolation,
+        Limits,
+        PackageEnvironment,
+        TerminalSize,
+    )
     from openskills.executors.staging.inputs import InputSpec
     from openskills.executors.staging.outputs import OutputFile, OutputSpec
+    from openskills.executors.staging.packages import PackageSet
     from openskills.executors.workspace import DirectoryExecutor
 
 __all__ = [
@@ -30,15 +39,21 @@ __all__ = [
     "DirectoryExecutor",
     "Executor",
     "InputSpec",
+    "InstallMode",
     "InteractiveCommands",
     "Isolation",
     "Limits",
     "LocalBackend",
     "OutputFile",
     "OutputSpec",
+    "PackageEnvironment",
+    "PackageIndex",
+    "PackageOptions",
+    "PackageSet",
     "Process",
     "RunRequest",
     "RunResult",
+    "SecretRequest",
     "TerminalSize",
     "Workspace",
     "open_command_runner",
@@ -56,15 +71,21 @@ _HOME = {
     "DirectoryExecutor": "workspace",
     "Executor": "protocol",
     "InputSpec": "staging.inputs",
+    "InstallMode": "requests",
     "InteractiveCommands": "interactive",
     "Isolation": "spec",
     "Limits": "spec",
     "LocalBackend": "local",
     "OutputFile": "staging.outputs",
     "OutputSpec": "staging.outputs",
+    "PackageEnvironment": "spec",
+    "PackageIndex": "package_index",
+    "PackageOptions": "requests",
+    "PackageSet": "staging.packages",
     "Process": "protocol",
     "RunRequest": "requests",
     "RunResult": "requests",
+    "SecretRequest": "requests",
     "TerminalSize": "spec",
     "Workspace": "protocol",
     "open_command_runner": "commands",

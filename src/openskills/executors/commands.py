@@ -6,31 +6,45 @@ the audit log, staging, the executor, output collection, the artifact store, the
 
 import asyncio
 import json
+import posixpath
 import secrets
 import time
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope
+from openskills.catalog.trust import TrustAnswer, TrustStore
 from openskills.concurrency import shield_until_done
-from openskills.errors import InvalidArgument, LimitExceeded, SkillError
+from openskills.errors import (
+    CommandDenied,
+    ExecutorUnavailable,
+    ForbiddenPath,
+    InvalidArgument,
+    LimitExceeded,
+    SkillError,
+)
 from openskills.executors import spans
 from openskills.executors.approval import ApprovalHook, build_approval_request, check_approval
 from openskills.executors.environment import build_editor_files, check_env, resolve_secrets
+from openskills.executors.environments import PackageBuilder, find_venv, join_environments
 from openskills.executors.files.globs import escape_glob
+from openskills.executors.hints import suggest_remedies
+from openskills.executors.package_index import PackageIndex
 from openskills.executors.policy import CommandPolicy, PolicyContext, find_program
 from openskills.executors.process import MaskedProcess, StartCounter
 from openskills.executors.protocol import Executor, Process, Workspace
 from openskills.executors.records import audit
 from openskills.executors.records.audit import AuditLog, AuditSubject
 from openskills.executors.records.journal import RequestDeduplicator
-from openskills.executors.requests import RunRequest, RunResult
+from openskills.executors.requests import InstallMode, PackageOptions, ProvidedPackages, RunRequest, RunResult
 from openskills.executors.spec import (
     EDITOR_DIRECTORY,
+    NO_PACKAGES,
     RUNS,
     SKILLS,
     VENV,
@@ -44,7 +58,14 @@ from openskills.executors.spec import (
 )
 from openskills.executors.staging.inputs import Pins, StagedInput, stage_inputs
 from openskills.executors.staging.outputs import OutputCollection, collect_outputs, drop_empty_files, save_outputs
-from openskills.executors.staging.packages import PackageInstaller, SetupResult
+from openskills.executors.staging.packages import (
+    MAX_FILE,
+    DeclaredPackages,
+    PackageSet,
+    find_command_script,
+    find_declaration_files,
+    find_declared_packages,
+)
 from openskills.settings import Settings
 from openskills.telemetry.mask import get_masker
 from openskills.telemetry.spans import span
@@ -58,16 +79,17 @@ _MAX_FILES = 100_000
 class CommandRules:
     """What a command runner allows.
 
-    `values` holds the secrets that requests may name; nothing else is injected. `index_arguments` select the package
-    index, in the syntax of pip and uv.
+    `approve_install` is asked about packages that skills declare. `values` holds the secrets that requests may name;
+    nothing else is injected. `index` is where packages come from; None means the settings of pip, uv and npm.
     """
 
     policy: CommandPolicy = field(default_factory=CommandPolicy)
     approve: ApprovalHook | None = None
+    approve_install: ApprovalHook | None = None
     host_roots: Sequence[Path] = ()
     values: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     network: Sequence[str] = ()
-    index_arguments: tuple[str, ...] = ()
+    index: PackageIndex | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +120,7 @@ class CommandRunner:
         rules: CommandRules | None = None,
         log: AuditLog | None = None,
         replay: RequestDeduplicator | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self.key = key
         self._workspace = workspace
@@ -110,7 +133,9 @@ class CommandRunner:
         self._replay = replay
         self._warm: dict[str, tuple[str, ...] | None] = {}
         self._pins: Pins = {}
-        self._packages = PackageInstaller(workspace, index_arguments=self._rules.index_arguments)
+        self._settings = settings
+        self._declared: dict[tuple[str, str, str | None], DeclaredPackages] = {}
+        self._directories: dict[str, Path] = {}
         self._snapshots: dict[str, SkillSnapshot] = {}
         self._staged_as_of: dict[str, Hashable] = {}
         self._staged_at: dict[str, int] = {}
@@ -134,7 +159,12 @@ class CommandRunner:
         other = copy(self)
         other._who = replace(self._who, agent=agent)  # noqa: SLF001 - a copy of ourselves
         other._rules = rules  # noqa: SLF001
-        other._packages = self._packages.with_index(rules.index_arguments)  # noqa: SLF001
+        return other
+
+    def with_secrets(self, values: Mapping[str, str]) -> "CommandRunner":
+        """A copy of this runner whose requests may also name these secrets."""
+        other = copy(self)
+        other._rules = replace(self._rules, values={**self._rules.values, **values})  # noqa: SLF001
         return other
 
     def for_user(
@@ -167,6 +197,7 @@ class CommandRunner:
         with span("workspace.stage.skill", {"gen_ai.skill.name": name}) as watched:
             async with self._staging:
                 self._warm[name] = warm
+                self._directories[name] = directory
                 if snapshot is None:
                     snapshot = await self._executor.snapshot(name, directory)
                     if check is not None:
@@ -183,25 +214,98 @@ class CommandRunner:
             watched.set({"workspace.skill.digest": snapshot.digest})
             return snapshot
 
-    async def install(self, skill: str, *, script: str | None = None, network: Sequence[str] = ()) -> SetupResult:
-        """Install the dependencies of a staged skill (`requirements.txt`, `[project]`) or of a script (PEP 723).
+    async def provide_packages(
+        self,
+        skill: str,
+        command: str | Sequence[str],
+        options: PackageOptions,
+        *,
+        progress: Callable[[str], None] | None = None,
+    ) -> ProvidedPackages:
+        """Find or install the packages for a command of a staged skill: those of the options, and declared ones.
 
-        Only this installation can reach the hosts in `network`. If everything is installed already, this returns at
-        once without asking for approval. Raises `InvalidSkill` with the last lines of output when an installation
-        fails.
+        What is installed already costs nothing. Declared packages that may not be installed are a warning; the command
+        can run without them. Raises `InvalidSkill` with a remedy if an installation fails.
         """
-        if (ready := await self._packages.get_status(skill, script=script)) is not None:
-            return ready
-        command = Command(("install", skill, *([script] if script else [])), skill=skill, network=tuple(network))
-        run = audit.AuditRun(secrets.token_hex(8), self._who, command, self._workspace.isolation)
-        with self._audit_failures(run), span("workspace.stage.packages", {"gen_ai.skill.name": skill}) as watched:
-            request = build_approval_request(run, command.argv, installs=True)
-            self._log_begin(run, await check_approval(self._rules.approve, request))
-            result = await self._packages.install(skill, script=script, network=network)
-            watched.set({"workspace.packages.changed": result.changed})
-            detail = "installed" if result.changed else "nothing to do"
-            self._log_record({**audit.build_start_record(run), "event": "end", "detail": detail})
-            return result
+        snapshot = self._snapshots[skill]
+        declared = await self._find_declared(skill, snapshot.digest, find_command_script(command))
+        own = self._directories[skill] / VENV
+        if not (declared.packages or options.packages or options.venv or own.is_dir()):
+            return ProvidedPackages(warnings=declared.warnings)
+        if self._settings is None:
+            raise ExecutorUnavailable("packages need settings; use open_command_runner")
+        venv, warnings = find_venv(options.venv, own, self._workspace, self._settings)
+        # A virtual environment has what the skill declares.
+        wanted = options.packages if venv else options.packages | declared.packages
+        builder = PackageBuilder(self._settings, self._rules.index)
+        found = await builder.find(wanted, self._workspace)
+        if found is None and not venv and declared.packages:
+            reason = await self._check_install(snapshot, declared, options.install)
+            if reason:
+                what = f"{' and '.join(declared.sources)} declares {declared.packages}"
+                warnings = (*warnings, f"{what}; not installed: {reason}")
+                wanted = options.packages
+                found = await builder.find(wanted, self._workspace)
+        if found is None and wanted:
+            run = self._audit_install(snapshot, wanted)
+            with self._audit_failures(run), span("workspace.stage.packages", {"gen_ai.skill.name": skill}):
+                self._log_begin(run, "")
+                found = await builder.install(wanted, self._workspace, progress=progress)
+                self._log_record({**audit.build_start_record(run), "event": "end", "detail": "installed"})
+        packages = found.to_packages() if found else NO_PACKAGES
+        return ProvidedPackages(join_environments(packages, venv), (*declared.warnings, *warnings))
+
+    async def _check_install(self, snapshot: SkillSnapshot, declared: DeclaredPackages, install: InstallMode) -> str:
+        """Why the declared packages may not be installed; empty if they may. Asks once for each set of packages."""
+        if install is InstallMode.ALWAYS:
+            return ""
+        if install is InstallMode.NEVER or self._rules.approve_install is None or self._settings is None:
+            return "allow it with --install always (in Python: install='always')"
+        store = TrustStore(self._settings.state_dir / "grants", "packages")
+        directory = self._directories[snapshot.name]
+        subject = f"{directory}#packages:{declared.packages.digest}"
+        known = store.read_decisions().get(subject)
+        if known is not None and known.answer_for(snapshot.digest) is TrustAnswer.YES:
+            return ""
+        run = self._audit_install(snapshot, declared.packages)
+        request = build_approval_request(run, run.command.argv, installs=True)
+        try:
+            how = await check_approval(self._rules.approve_install, request)
+        except CommandDenied as error:
+            self._log_record(audit.build_failure_record(run, error.message))
+            return "the user declined"
+        self._log_record({**audit.build_start_record(run), "event": "consent", "approval": how})
+        store.remember(directory, {subject: snapshot.digest}, TrustAnswer.YES)
+        return ""
+
+    def _audit_install(self, snapshot: SkillSnapshot, packages: PackageSet) -> audit.AuditRun:
+        command = Command(("install", *str(packages).split(", ")), skill=snapshot.name)
+        isolation = self._workspace.isolation
+        return audit.AuditRun(secrets.token_hex(8), self._who, command, isolation, digest=snapshot.digest)
+
+    async def _find_declared(self, skill: str, digest: str, script: str | None) -> DeclaredPackages:
+        """What a staged skill declares for a script; a snapshot is read once."""
+        key = (skill, digest, script)
+        if key not in self._declared:
+            files: dict[str, bytes] = {}
+            for name in chain([script] if script else [], find_declaration_files(files)):
+                data = await self._read_skill_file(skill, name)
+                if data is not None:
+                    files[posixpath.normpath(name)] = data
+            self._declared[key] = find_declared_packages(files, script=script)
+        return self._declared[key]
+
+    async def _read_skill_file(self, skill: str, name: str) -> bytes | None:
+        try:
+            async with self._workspace.open(f"{SKILLS}/{skill}/{name}") as reading:
+                size = reading.info.size
+                if size <= MAX_FILE:
+                    return b"".join([chunk async for chunk in reading.chunks])
+        except (InvalidArgument, ForbiddenPath):
+            return None
+        raise InvalidArgument(
+            name, f"has {size:,} bytes; the maximum for a file that declares packages is {MAX_FILE:,}"
+        )
 
     async def run(self, request: RunRequest) -> RunResult:
         """Run a command to its end. Cancelling the call kills the command and everything it started.
@@ -234,6 +338,7 @@ class CommandRunner:
         if started.request.editor_text is not None:
             await self._workspace.remove(f"{EDITOR_DIRECTORY}/{started.run.id}")
         snapshot = self._snapshots.get(started.request.skill or "")
+        command = started.run.command
         return RunResult(
             ended,
             self._workspace.isolation,
@@ -247,6 +352,7 @@ class CommandRunner:
                 *(warning for staged in started.staged for warning in staged.warnings),
                 *collected.warnings,
                 *ended.notes,
+                *(suggest_remedies(ended, command) if ended.exit_code else ()),
             ),
         )
 
@@ -368,18 +474,13 @@ class CommandRunner:
             limits=request.limits,
             network=request.network,
             warm=request.warm if request.warm is not None else self._warm.get(request.skill or ""),
+            packages=request.packages,
         )
         policy, where = self._rules.policy, PolicyContext(self._workspace.root, skill=command.skill)
         if policy.has_lists:
             found = await find_program(self._workspace, request.command, command, policy.resolve_denied(where))
             where = PolicyContext(where.root, lambda _: found, where.skill, command.cwd, await self._find_skill_files())
-        argv = policy.resolve_argv(request.command, where)
-        if snapshot is None or policy.has_lists:
-            return replace(command, argv=argv), snapshot
-        own = await self._packages.rewrite_command(snapshot.name, snapshot.digest, request.command, command.cwd)
-        if own is None:
-            return replace(command, argv=argv), snapshot
-        return replace(command, argv=own.argv, env={**own.env, **command.env}), snapshot
+        return replace(command, argv=policy.resolve_argv(request.command, where)), snapshot
 
     async def _find_skill_files(self) -> set[str]:
         """The files of all staged skills that no command has changed or added."""
@@ -498,4 +599,5 @@ async def _open_runner(executor: Executor, settings: Settings, scope: Scope, key
         key=key,
         log=AuditLog(settings.state_dir / "audit.jsonl"),
         replay=RequestDeduplicator(settings.state_dir / "workspaces" / workspace.id / "journal", workspace.isolation),
+        settings=settings,
     )

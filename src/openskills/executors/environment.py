@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from openskills.errors import InvalidArgument, LimitExceeded
+from openskills.executors.network.allowlist import AllowList
 from openskills.executors.spec import EDITOR_DIRECTORY, SKILLS, VENV, Command, build_variables
+from openskills.project import SkillGrants
 
 MAX_VARIABLES = 256
 MAX_VALUE = 96 * 1024
@@ -67,17 +69,19 @@ def build_environment(
 ) -> dict[str, str]:
     """All variables of a command, in a workspace that the command sees at `root`.
 
-    `path` lists the directories of the machine's programs; the skill's `.venv/bin` comes before them and its `bin`
-    after them. `extra` holds the executor's variables. `venv` says that the skill has a virtual environment in `.venv`.
+    `path` lists the directories of the machine's programs; the skill's `.venv/bin` and the command's packages come
+    before them, the skill's `bin` after them. `extra` holds the executor's variables. `venv` says that the skill has a
+    virtual environment in `.venv`.
     The runtime's own variables take precedence, then `extra`, then secrets, then the caller's variables.
     """
     found = {"LANG": "C.UTF-8"}
     if command.terminal is not None:
         found["TERM"] = "xterm-256color"
-    found |= {**command.env, **command.secrets, **(extra or {})}
+    found |= {**command.env, **command.secrets, **dict(command.packages.variables), **(extra or {})}
     found |= {**build_variables(root, command.run_dir, command.skill), "HOME": home, "TMPDIR": _TMP}
     place = f"{root}/{SKILLS}/{command.skill}"
     own = (f"{place}/{VENV}/bin", f"{place}/bin") if command.skill is not None else None
+    path = (*command.packages.path, *path)
     found["PATH"] = ":".join([own[0], *path, own[1]] if own else path)
     if own and venv:
         found["VIRTUAL_ENV"] = f"{place}/{VENV}"
@@ -108,6 +112,24 @@ def check_env(env: Mapping[str, str], field: str = "env") -> dict[str, str]:
     if total > MAX_TOTAL:
         raise LimitExceeded(f"{field}: {total:,} bytes in total exceed the limit of {MAX_TOTAL:,}; use files")
     return dict(env)
+
+
+def check_grants(grants: SkillGrants) -> None:
+    """Check hosts and variables now, not with the first command. Raises `InvalidArgument` and `LimitExceeded`."""
+    AllowList(grants.network)
+    if grants.timeout is not None and grants.timeout <= 0:
+        raise InvalidArgument("timeout", f"{grants.timeout:g} is not a positive number of seconds")
+    check_env(grants.environment, "environment")
+    check_env(dict.fromkeys(grants.secrets, ""), "secrets")
+
+
+def can_grant(name: str) -> bool:
+    """Whether a caller may set this variable; `HOME`, which is set by the runtime, is an example that it may not."""
+    try:
+        _check_name(name, "")
+    except InvalidArgument:
+        return False
+    return True
 
 
 def resolve_secrets(names: Iterable[str], values: Mapping[str, str], field: str = "secrets") -> dict[str, str]:

@@ -21,6 +21,7 @@ from openskills.executors.bubblewrap.etc import DIRECTORIES, FILES, SYSTEM_PATH,
 from openskills.executors.bubblewrap.profile import create_memory_file, encode_words
 from openskills.executors.bubblewrap.seccomp import build_filter
 from openskills.executors.bubblewrap.selftest import (
+    PASSED,
     ExpectedFindings,
     build_expected_findings,
     check_isolation,
@@ -60,17 +61,20 @@ class LandlockBackend:
         self._python = Interpreter.chosen(python) or Interpreter.base()
         self._read_only = (Path(sys.base_prefix), *self._python.directories, *read_only)
         self._rules = rules
-        self._passed = False
         self._path = tuple(path)
 
     async def check(self) -> Isolation:
-        """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with the failure and the fix."""
-        if not self._passed:
+        """Run the self-test; raises `ExecutorUnavailable` with the failure and the fix.
+
+        It runs once in a process for the same directories and system call filter.
+        """
+        setup = ("landlock", os.geteuid(), self._read_only, self._python, self._path, self._rules)
+        if setup not in PASSED:
             with create_trial_workspace() as place:
                 launcher = await self.attach(place)
                 expected = build_expected_results(launcher.root, place.uid)
                 await check_isolation(launcher, place, expected, lambda _: ADVICE, "Landlock")
-            self._passed = True
+            PASSED.add(setup)
         return Isolation.LANDLOCK
 
     async def attach(self, place: WorkspaceDirectory) -> "LandlockLauncher":
@@ -86,7 +90,7 @@ class LandlockBackend:
         self._python.link_in(links)
         shown = (*self._read_only, *([links] if self._python.links else []))
         path = (*self._path, *self._python.search_path(str(links)), *SYSTEM_PATH)
-        return LandlockLauncher(place, self._pool, shown, path, rules)
+        return LandlockLauncher(place, self._pool, shown, path, rules, self._python.identity)
 
     async def close(self) -> None:
         """Kill all commands."""
@@ -105,6 +109,7 @@ class LandlockLauncher:
         read_only: Sequence[Path],
         path: Sequence[str],
         rules: bytes,
+        interpreter: str,
     ) -> None:
         system = find_visible_system(read_only)
         self._tree = Path(os.path.realpath(place.tree))
@@ -116,6 +121,7 @@ class LandlockLauncher:
         self.root = str(self._tree)
         self.home = f"{self.root}/{WORK}"
         self.path = path
+        self.interpreter = interpreter
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
         """Start a command with this environment and these descriptors."""
@@ -130,7 +136,8 @@ class LandlockLauncher:
             config["devices"] = (*_DEVICES, os.ttyname(stdio[0]))
         argv = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(config), *command.argv]
         if self._uid is not None:
-            needed = [self._tree, PROGRAM.parent, Path(sys.prefix), *self._read_only]
+            packages = (path if path.is_dir() else path.parent for path in map(Path, command.packages.mounts))
+            needed = [self._tree, PROGRAM.parent, Path(sys.prefix), *self._read_only, *packages]
             argv = build_reach_command(needed, argv)
         # Our programs start as root, so they read the command's variables from a file and have an empty environment.
         variables = create_memory_file(json.dumps({**env, **self._make_own_dirs(command)}).encode())
@@ -164,7 +171,7 @@ class LandlockLauncher:
         return {
             "uid": self._uid,
             "limits": limits,
-            "read": self._readable,
+            "read": [*self._readable, *command.packages.mounts],
             "write": places,
             "devices": _DEVICES,
             "filter": self._rules,

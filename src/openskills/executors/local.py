@@ -57,6 +57,7 @@ class LocalLauncher:
         self.root = os.path.realpath(place.tree)
         # Outside of the workspace: caches and settings of programs are not results of a skill.
         self.home = str(place.tree.parent / "home")
+        self.interpreter = python.identity
         self.path = (*python.search_path(str(place.tree.parent / _LINKS)), *SYSTEM_PATH)
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:

@@ -97,6 +97,11 @@ class Workspace(Protocol):
         """The isolation of its commands."""
         ...
 
+    @property
+    def interpreter(self) -> str | None:
+        """Identifies the Python of its commands; None if they cannot use packages that this machine has installed."""
+        ...
+
     async def stage(self, snapshot: SkillSnapshot) -> int:
         """Make a copy of a snapshot available as `skills/<name>`. Returns at once if it is already there.
 
@@ -231,6 +236,13 @@ class Interpreter:
         return (*base, self.path.parent.parent) if base and self._in_environment else base
 
     @property
+    def identity(self) -> str:
+        """Changes when the program is replaced; the same inside and outside of a virtual environment."""
+        real = os.path.realpath(self.path)
+        status = os.stat(real)
+        return f"{real}:{status.st_size}:{status.st_mtime_ns}"
+
+    @property
     def links(self) -> dict[str, str]:
         """The names that its directory lacks, and the links' targets."""
         real = os.path.realpath(self.path)
@@ -287,6 +299,11 @@ class Launcher(Protocol):
     @property
     def home(self) -> str:
         """The home directory of commands."""
+        ...
+
+    @property
+    def interpreter(self) -> str | None:
+        """See `Workspace.interpreter`."""
         ...
 
     @property

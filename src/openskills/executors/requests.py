@@ -1,13 +1,60 @@
 """Requests to a command runner, and results. Plain values."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeAlias
 
 from openskills.arguments import check_arguments
-from openskills.artifacts.store import Artifact
-from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Isolation, Limits, TerminalSize
+from openskills.artifacts.store import Artifact, Scope
+from openskills.catalog.skill import Skill
+from openskills.executors.environment import can_grant
+from openskills.executors.spec import (
+    NO_PACKAGES,
+    CapturedOutput,
+    CommandResult,
+    EndReason,
+    Isolation,
+    Limits,
+    PackageEnvironment,
+    TerminalSize,
+)
 from openskills.executors.staging.inputs import InputSpec, StagedInput
 from openskills.executors.staging.outputs import OutputFile, OutputSpec
+from openskills.executors.staging.packages import PackageSet
+from openskills.project import SkillGrants
+
+
+class InstallMode(StrEnum):
+    """What happens with packages that a skill declares and that are not installed yet."""
+
+    ASK = "ask"
+    NEVER = "never"
+    ALWAYS = "always"
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class PackageOptions:
+    """The packages of a skill's commands.
+
+    `packages` are named by the user, which is permission to install them. `venv` is an existing virtual environment,
+    which is used instead of a skill's own. `install` decides about what the skill declares: `ask` uses the approval
+    hook once for each version of the skill and set of packages.
+    """
+
+    packages: PackageSet = field(default_factory=PackageSet)
+    venv: Path | None = None
+    install: InstallMode = InstallMode.NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class ProvidedPackages:
+    """The environment for a command; `warnings` name what is missing, and how to get it."""
+
+    environment: PackageEnvironment = NO_PACKAGES
+    warnings: tuple[str, ...] = ()
 
 
 @check_arguments
@@ -37,6 +84,7 @@ class RunRequest:
     terminal: TerminalSize | None = None
     request_id: str | None = None
     durable: bool = True
+    packages: PackageEnvironment = NO_PACKAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +124,36 @@ class RunResult:
     def stderr(self) -> str:
         """The captured stderr as text."""
         return self.ended.stderr.text()
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class SecretRequest:
+    """A skill declares the variables `names`, which it was not granted.
+
+    `digest` identifies the content of its folder, `directory`.
+    """
+
+    skill: str
+    directory: str
+    digest: str
+    names: tuple[str, ...]
+    scope: Scope
+    agent: str = ""
+
+
+SecretCallback: TypeAlias = Callable[[SecretRequest], Awaitable[Mapping[str, str]]]
+"""Returns the values of the variables that the user grants. Called whenever a skill is used, so it has to remember."""
+
+
+def build_secret_request(
+    skill: Skill, digest: str, grants: SkillGrants, scope: Scope, agent: str = ""
+) -> SecretRequest | None:
+    """The request for the variables that a skill declares and was not granted; None if there are none."""
+    needs = skill.manifest.requirements
+    known = {*grants.secrets, *grants.environment}
+    names = tuple(name for name in (*needs.env, *needs.optional_env) if name not in known and can_grant(name))
+    return SecretRequest(skill.name, skill.directory, digest, names, scope, agent) if names else None
 
 
 def read_warm_modules(metadata: Mapping[str, object]) -> tuple[str, ...] | None:

@@ -75,6 +75,26 @@ class TerminalSize:
     columns: int = 80
 
 
+@dataclass(frozen=True, slots=True)
+class PackageEnvironment:
+    """Installed packages for a command.
+
+    `mounts` are files and directories of this machine that the command sees at their own paths, read-only. `path`
+    comes first on its `PATH`; `variables` are added. `node_modules` is linked into the skill's folder, where `import`
+    of Node finds it.
+    """
+
+    mounts: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    node_modules: str | None = None
+
+
+NO_PACKAGES = PackageEnvironment()
+ENVIRONMENTS = "environments"
+"""The directory of all environments, beside that of the workspaces."""
+
+
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -85,7 +105,8 @@ class Command:
     open for `Process.write` after `stdin` is written. `readable` keeps output for `Process.read`, also for each stream
     separately; open input or a terminal keeps the combined output anyway. `network` lists the hosts that it may reach
     (`example.org`, `*.example.org:8443`); empty means no network. `warm` names modules to preload: a Python command may
-    start from an interpreter that has them loaded, or starts cold if that would make a difference.
+    start from an interpreter that has them loaded, or starts cold if that would make a difference. `packages` are
+    installed packages that it can use.
     """
 
     argv: tuple[str, ...]
@@ -101,6 +122,7 @@ class Command:
     limits: Limits = Limits()
     network: tuple[str, ...] = ()
     warm: tuple[str, ...] | None = None
+    packages: PackageEnvironment = NO_PACKAGES
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,11 @@ class DirectoryWorkspace:
         return self._launcher.root
 
     @property
+    def interpreter(self) -> str | None:
+        """See `Workspace.interpreter`."""
+        return self._launcher.interpreter
+
+    @property
     def is_closed(self) -> bool:
         """Whether it can no longer be used."""
         return self._closed
@@ -174,6 +179,8 @@ class DirectoryWorkspace:
         if command.cwd != command.run_dir:
             tree.check_directory(command.cwd)
         venv = skill is not None and tree.has_directory(f"{SKILLS}/{skill}/{VENV}/bin")
+        if skill is not None and command.packages.node_modules is not None:
+            tree.link_modules(skill, command.packages.node_modules)
         env = build_environment(launcher.root, command, path=launcher.path, home=launcher.home, venv=venv)
         path = self._lease.tree
 
@@ -308,6 +315,10 @@ class DirectoryExecutor:
                 self._open = {other: one for other, one in self._open.items() if not one.is_closed}
                 workspace = self._open[key] = await self._open_workspace(key, isolation)
             return workspace
+
+    def find_directory(self, key: str) -> Path:
+        """The directory of the workspace of this key, which must be closed before it is changed."""
+        return self._root / self._workspaces.id_from_key(key, self.name) / "tree"
 
     async def remove(self, key: str) -> bool:
         """See `Executor.remove`."""

@@ -28,7 +28,7 @@ from openskills.host.http import HttpExchange, HttpRefusal
 KEY_PREFIX = "osk_"
 KEY_PATTERN = re.compile(rf"{KEY_PREFIX}[A-Za-z0-9_-]{{43}}", re.ASCII)
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
-_SCOPE_PATTERN = re.compile(r"[a-z0-9_*?\[\]!-]{1,100}", re.ASCII)
+_SCOPE_PATTERN = re.compile(r"[a-z0-9_.*?\[\]!-]{1,100}", re.ASCII)
 _VERSION = 1
 _HINT_LENGTH = 8
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from openskills.errors import InvalidSkill, SkillError, StoreUnavailable
+from openskills.executors.requests import PackageOptions
 from openskills.settings import DEFAULT_TIMEOUT_MS
 
 MAX_TRACE_ID_LENGTH = 128
@@ -178,8 +179,10 @@ class Registration:
 
     `kind` is `type:runtime`, or `type` alone (`http`, `docker`). `entry` is an absolute path for `cli`, a URL for
     `http`, an image for `docker`, `package.module:callable` for `inproc`. `secrets` are names; `environment` has plain
-    values. `digest` is that of the folder of a script or program, if the operator pins it. `options` are fields for one
-    kind of runner only.
+    values; `network` are the hosts that the operator grants. `digest` is that of the folder of a script or program, if
+    the operator pins it. `options` are fields for one kind of runner only. `derived` is set if nobody wrote the
+    schemas: `help` if the arguments come from `--help`, otherwise `default`. `packages` are for scripts without a
+    manifest.
     """
 
     id: str
@@ -194,6 +197,7 @@ class Registration:
     output_schema: Mapping[str, Any] | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     secrets: tuple[str, ...] = ()
+    network: tuple[str, ...] = ()
     limits: HostLimits = HostLimits()
     executor: str = "auto"
     warm: SkillStartMethod = SkillStartMethod.FORK
@@ -201,6 +205,8 @@ class Registration:
     origin: Path | None = None
     digest: str = ""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    derived: str = ""
+    packages: PackageOptions = field(default_factory=PackageOptions)
 
 
 @dataclass(frozen=True, slots=True)

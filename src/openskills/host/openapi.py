@@ -11,7 +11,9 @@ from typing import Any, cast
 
 from openskills.errors import InvalidArgument
 from openskills.host.model import MAX_TRACE_ID_LENGTH, RESULT_SCHEMA, Registration
+from openskills.host.registry.manifest import ID_PATTERN
 from openskills.host.registry.registry import RegistryEntry
+from openskills.host.registry.scripts import SkippedFile
 from openskills.host.runners.kinds import describe_isolation
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem
@@ -24,18 +26,19 @@ ANY_OBJECT: Mapping[str, Any] = {"type": "object", "properties": {}, "additional
 def build_tools(registrations: Iterable[Registration], form: str, *, known: Iterable[str] = ()) -> list[dict[str, Any]]:
     """The skills as tools in a format of `TOOL_FORMATS`. Raises `InvalidArgument` for an unknown format.
 
-    Names have `-` for `_`, as the Agent Skills specification requires, unless that makes two ids equal; `known` are
-    further ids of the host.
+    Names have `-` for `_`, as the Agent Skills specification requires, and `--` for a dot, unless that makes two ids
+    equal; `known` are further ids of the host.
     """
     made = TOOL_FORMATS.get(form)
     if made is None:
         raise InvalidArgument("format", f"{form[:50]!r} is not one of {', '.join(TOOL_FORMATS)}")
     offered = list(registrations)
-    taken = Counter(map(_replace_underscores, {*known, *(registration.id for registration in offered)}))
+    taken = Counter(map(_to_tool_name, {*known, *(registration.id for registration in offered)}))
     tools: list[dict[str, Any]] = []
     for registration in offered:
-        name = _replace_underscores(registration.id)
-        tools.append(made(registration, registration.id if taken[name] > 1 else name))
+        name = _to_tool_name(registration.id)
+        # No vendor accepts a dot.
+        tools.append(made(registration, registration.id.replace(".", "__") if taken[name] > 1 else name))
     return tools
 
 
@@ -73,8 +76,8 @@ TOOL_FORMATS: Mapping[str, Callable[[Registration, str], dict[str, Any]]] = {
 }
 
 
-def _replace_underscores(skill_id: str) -> str:
-    return skill_id.replace("_", "-")
+def _to_tool_name(skill_id: str) -> str:
+    return skill_id.replace("_", "-").replace(".", "--")
 
 
 def _tool_schema(registration: Registration) -> dict[str, Any]:
@@ -164,7 +167,7 @@ TRACE_ID = _parameter("X-Trace-Id", "header", _TRACE_USE, maxLength=MAX_TRACE_ID
 IDEMPOTENCY_KEY = _parameter("Idempotency-Key", "header", _KEY_USE, minLength=1, maxLength=255, pattern=_KEY_PATTERN)
 MODE = _parameter("mode", "query", _MODE_USE, enum=["sync", "async"])
 RUN_ID_PARAMETER = _parameter("run_id", "path", minLength=1)
-SKILL_ID_PARAMETER = _parameter("skill_id", "path", pattern="^[a-z0-9][a-z0-9_-]{0,63}$")
+SKILL_ID_PARAMETER = _parameter("skill_id", "path", pattern=f"^{ID_PATTERN.pattern}$")
 FORMAT_PARAMETER = _parameter("format", "query", enum=list(TOOL_FORMATS))
 LAST_EVENT_ID_PARAMETER = _parameter("Last-Event-ID", "header", "Resume after this event.", pattern="^[0-9]{1,15}$")
 
@@ -398,6 +401,11 @@ def describe_skill(entry: RegistryEntry, start: Path, settings: Settings) -> dic
     return found
 
 
+def describe_skipped(skipped: SkippedFile) -> dict[str, Any]:
+    """A skill or script that is not served, for `GET /skills`."""
+    return {"skill": skipped.skill, "script": skipped.script or None, "reason": skipped.reason}
+
+
 def _describe_manifest(registration: Registration, start: Path) -> dict[str, Any]:
     kind, _, runtime = registration.kind.partition(":")
     root, entry = registration.allowed_root, registration.entry
@@ -413,6 +421,7 @@ def _describe_manifest(registration: Registration, start: Path) -> dict[str, Any
         "writable": registration.writable,
         "input_schema": registration.input_schema,
         "output_schema": registration.output_schema,
+        "derived": registration.derived or None,
         "env": sorted(registration.environment),
         "secrets": list(registration.secrets),
         "limits": asdict(registration.limits),

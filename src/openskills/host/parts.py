@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -22,6 +22,7 @@ from openskills.host.runners.kinds import RUNNER_KINDS
 from openskills.host.runners.table import ENTRY_POINT_GROUP
 from openskills.host.runs import Runs
 from openskills.host.service import Host, InvocationObserver, RunnerTable
+from openskills.project import SkillGrants
 from openskills.settings import Settings
 
 GRACE_SECONDS = 30.0
@@ -31,16 +32,22 @@ GRACE_SECONDS = 30.0
 class HostOptions:
     """Options of one start of the host besides its settings; can be pickled for worker processes.
 
-    `manifests` and `skills` are further directories with manifests and with SKILL.md folders. `json_log` is the file
+    `manifests` and `skills` are further directories with manifests and with SKILL.md folders. `grants` is what scripts
+    and programs may use besides what their manifests say, by skill (`*`: all). `json_log` is the file
     of the access log or its descriptor, `-` for stdout, empty for none; with `text_log` its lines are for people
     instead of JSON. `workers` processes share the limits and, in
-    the directory `numbers`, their metrics; they stop with the process `supervisor`. `grace` is how many seconds running
+    the directory `numbers`, their metrics; they stop with the process `supervisor`. With `read_help`, scripts without a
+    manifest are run with `--help` in a sandbox to derive their schemas; `install` decides about packages that their
+    skills declare (`never` or `always`). `grace` is how many seconds running
     invocations get at shutdown. `watch` reloads changed manifests. `mcp_tools` are those of `/mcp`: `session`,
     `hosted`, `both`, or `off` for no `/mcp`.
     """
 
     manifests: tuple[Path, ...] = ()
     skills: tuple[Path, ...] = ()
+    grants: Mapping[str, SkillGrants] = field(default_factory=dict[str, SkillGrants])
+    read_help: bool = False
+    install: str = "never"
     json_log: str | int = "-"
     text_log: bool = False
     workers: int = 1
@@ -86,7 +93,15 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     start = Path.cwd()
     closing = AsyncExitStack()
     registry = await asyncio.to_thread(
-        Registry.load, settings, manifests=options.manifests, skills=options.skills, start=start, kinds=list_kinds()
+        Registry.load,
+        settings,
+        manifests=options.manifests,
+        skills=options.skills,
+        grants=options.grants,
+        start=start,
+        kinds=list_kinds(),
+        read_help=options.read_help,
+        install=options.install,
     )
     history = History(settings.host_history, settings.host_history_days)
     metrics = Metrics(options.numbers, history_lost=lambda: history.lost_count)

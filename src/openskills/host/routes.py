@@ -30,7 +30,7 @@ from openskills.host.http import (
 from openskills.host.invoke import add_allow_header, options_response
 from openskills.host.metrics import CONTENT_TYPE
 from openskills.host.model import Failure
-from openskills.host.openapi import build_openapi, build_tools, describe_skill
+from openskills.host.openapi import build_openapi, build_tools, describe_skill, describe_skipped
 from openskills.host.parts import HostParts
 from openskills.host.registry.registry import RegistryEntry
 from openskills.host.runs import RunEvent
@@ -125,9 +125,13 @@ async def show_metrics(exchange: HttpExchange, parts: HostParts, principal: Prin
 
 
 async def list_skills(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
-    """All skills that the caller may invoke, including broken ones with their problems."""
+    """All skills that the caller may invoke, including broken ones with their problems, and what is not served."""
     entries = (entry for entry in parts.registry.list_entries() if principal.can_invoke(entry.id))
-    listed = {"skills": [_describe_skill(entry, parts) for entry in entries]}
+    skipped = [one for one in parts.registry.skipped if principal.can_invoke(one.id)]
+    listed = {
+        "skills": [_describe_skill(entry, parts) for entry in entries],
+        "not_served": [describe_skipped(one) for one in skipped],
+    }
     return build_document(listed, exchange.trace, latency_ms=exchange.latency_ms)
 
 

@@ -110,8 +110,8 @@ def count_system_messages(messages: Sequence[object]) -> int:
 
 
 _LOADED, _UNLOADED, _EVICTED = "loaded:", "unloaded:", "evicted:"
-LEFT_OUT = "documents not shown:"
-"""The beginning of a line in the result of a load, before lines about evictions."""
+LEFT_OUT, REQUIRES, COMPATIBILITY = "documents not shown:", "requires:", "compatibility:"
+"""The beginnings of lines in the result of a load, before lines about evictions."""
 _TRUE_WORDS = ("true", "1", "yes", "on", "t", "y")
 _DECODER = json.JSONDecoder()
 _MAX_CACHED_CHARS = 1_000
@@ -220,7 +220,7 @@ def _parse_paths(value: object) -> tuple[str, ...] | None:
 def _parse_evicted(rest: str) -> tuple[str, ...]:
     if _EVICTED not in rest:
         return ()
-    lines = dropwhile(lambda line: line.startswith(LEFT_OUT), rest.strip("\n").split("\n"))
+    lines = dropwhile(lambda line: line.startswith((LEFT_OUT, REQUIRES, COMPATIBILITY)), rest.strip("\n").split("\n"))
     lines = takewhile(lambda line: line.startswith(_EVICTED), lines)
     return tuple(line.removeprefix(_EVICTED).strip() for line in lines)
 

@@ -9,6 +9,10 @@ from typing import Any, TypeAlias
 from openskills.arguments import check_arguments
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument
+from openskills.executors.environment import check_grants
+from openskills.executors.package_index import PackageIndex
+from openskills.executors.requests import InstallMode
+from openskills.executors.staging.packages import PackageSet
 from openskills.prompt.blocks import Placement, TokenBudget
 from openskills.prompt.overview import OverviewFormat
 from openskills.session.state import EvictionPolicy, LoadMode
@@ -55,13 +59,15 @@ class SessionOptions(ToolOptions):
     Loading: `load_mode`, `max_loaded_skills` (0: no limit), or `evict`, a policy, instead.
 
     Commands: `require_loaded`, `force_save`, `allowed_commands` and `denied_commands` (None: those of the settings),
-    `ask` for approvals, `restrict` to what a skill's `allowed-tools` pre-approves, `limits`, `host_roots`, `secrets` by
-    value and `secrets_of` by skill (`*`: all), `network`, `environment`; `inline_bytes`, `primary_bytes`,
-    `max_inline_bytes` of a result.
+    `ask` for approvals, `restrict` to what a skill's `allowed-tools` pre-approves, `limits`, `host_roots`, `grants` by
+    skill (`*`: all), the values of `secrets` by name, `ask_secrets` for variables that skills declare; `inline_bytes`,
+    `primary_bytes`, `max_inline_bytes` of a result.
 
-    Packages: with `install`, the hosts of a package index, what a skill declares in `requirements.txt`, `[project]` or
-    a script (PEP 723) is installed before its first command; only the installer can reach these hosts. None installs
-    nothing. `index_arguments` are passed to pip or uv; with `--no-index` among them, no host is needed.
+    Packages: `with_packages` are installed for all skills, `grants` has those of one skill. `install` decides about
+    packages that a skill declares in `requirements.txt`, `[project]`, `package.json` or a script (PEP 723): `never`,
+    `ask` (`ask_install`, or else `ask`, is called once for each version of a skill) or `always`. They are downloaded
+    from `index`, by default that of the settings of pip, uv and npm, which commands themselves cannot reach.
+    `report_progress` is called with lines about an installation.
     """
 
     profile: ToolProfile | str | None = None
@@ -86,7 +92,8 @@ class SessionOptions(ToolOptions):
     restrict: bool = False
     host_roots: Sequence[Path] | None = None
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    index_arguments: tuple[str, ...] = ()
+    ask_install: ApprovalCallback | None = None
+    index: PackageIndex | None = None
     download: Callable[[str], Awaitable[bytes]] | None = None
 
     def __post_init__(self) -> None:
@@ -96,11 +103,16 @@ class SessionOptions(ToolOptions):
                 object.__setattr__(self, name, None if value is None else kind(str(value).strip().lower()))
             except ValueError:
                 raise InvalidArgument(name, f"unknown value {value!r}; use one of {', '.join(kind)}") from None
+        for grants in self.grants.values():
+            check_grants(grants)
+            PackageSet(grants.packages, grants.npm)
+        PackageSet.parse(self.with_packages)
         if self.evict is not None and self.max_loaded_skills:
             raise InvalidArgument("evict", "cannot be combined with max_loaded_skills")
 
 
 _CHOICES: dict[str, type[StrEnum]] = {
+    "install": InstallMode,
     "load_mode": LoadMode,
     "placement": Placement,
     "when_lost": WhenLost,

@@ -224,10 +224,11 @@ class SkillRuntime:
         return CommandRules(
             policy=self._build_policy(options),
             approve=self._get_approvals(shared, agent, options),
+            approve_install=self._get_install_approvals(shared, agent, options),
             host_roots=settings.host_roots if options.host_roots is None else options.host_roots,
             values=options.secrets,
-            network=options.network,
-            index_arguments=options.index_arguments,
+            network=tuple({host for grants in options.grants.values() for host in grants.network}),
+            index=options.index,
         )
 
     def _get_approvals(self, shared: Conversation, agent: str, options: SessionOptions) -> Approvals | None:
@@ -235,6 +236,11 @@ class SkillRuntime:
             return None
         made = partial(Approvals, options.ask, allowed_tools_of=self._find_allowed_tools, restrict=options.restrict)
         return shared.get_approvals((agent, options.ask, options.restrict), made)
+
+    def _get_install_approvals(self, shared: Conversation, agent: str, options: SessionOptions) -> Approvals | None:
+        # Without anybody to ask, nothing is installed.
+        ask = options.ask_install or options.ask
+        return None if ask is None else shared.get_approvals((agent, ask, "install"), partial(Approvals, ask))
 
     def _find_allowed_tools(self, skill: str) -> tuple[str, ...]:
         return self.catalog.snapshot.get(skill).manifest.allowed_tools

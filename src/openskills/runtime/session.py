@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeAlias, cast
 
 from openskills.artifacts.store import Scope
@@ -61,12 +62,16 @@ from openskills.tools.uploads import UserUpload, upload_from_bytes
 
 @dataclass(frozen=True, slots=True)
 class SessionOverview:
-    """The first layer of a prompt: the skills, their overview, the guidance and the tools."""
+    """The first layer of a prompt: the skills, their overview, the guidance and the tools.
+
+    `offered` are the tools that the model is told about: without those for commands if no skill has anything to run.
+    """
 
     skills: CatalogSnapshot
     overview: Overview
     guidance: str
     tools: tuple[str, ...]
+    offered: tuple[str, ...]
     tools_text: str
 
     @property
@@ -83,6 +88,7 @@ class OverviewCache:
         self._options = options
         self.has_executor = executor
         self._policy_note = policy_note
+        self._with_commands: tuple[Skill, ...] = ()
         snapshot = catalog.snapshot
         # One value, so that a snapshot is never paired with the overview of another.
         self._cached = (snapshot, self._build(snapshot))
@@ -109,10 +115,28 @@ class OverviewCache:
             executor=self.has_executor,
             require_loaded=options.require_loaded,
         )
+        # Tools that were chosen one by one are always offered.
+        is_running = options.tools is not None or self._has_commands(skills)
+        offered = tuple(name for name in tools if is_running or name not in (RUN, EXEC, *INTERACTIVE))
         guidance = options.guidance
-        guidance = build_guidance(tools, policy_note=self._policy_note) if guidance is None else guidance.strip()
-        text = format_tools([describe_tool(TOOLS[name], skills=_list_enum(skills)) for name in tools])
-        return SessionOverview(skills, listed, guidance if skills.skills else "", tools, text)
+        guidance = build_guidance(offered, policy_note=self._policy_note) if guidance is None else guidance.strip()
+        text = format_tools([describe_tool(TOOLS[name], skills=_list_enum(skills)) for name in offered])
+        return SessionOverview(skills, listed, guidance if skills.skills else "", tools, offered, text)
+
+    def _has_commands(self, skills: CatalogSnapshot) -> bool:
+        """Whether a skill has anything to run; True if there are too many to look at."""
+        if not self.has_executor:
+            return False
+        # The skill that decided the last time is looked at first: usually one is enough.
+        known = [skill for skill in self._with_commands if skills.has(skill.name) and skills.get(skill.name) is skill]
+        if known or len(skills.skills) > _MAX_INSPECTED:
+            return True
+        self._with_commands = tuple(islice((skill for skill in skills.skills if skill.has_commands()), 1))
+        return bool(self._with_commands)
+
+
+_MAX_INSPECTED = 500
+"""The number of skills whose texts are read to find out whether any has something to run."""
 
 
 def _list_enum(skills: CatalogSnapshot) -> list[str]:
@@ -192,13 +216,15 @@ class SkillSession:
     def tools(self, format: SchemaFormat | str = SchemaFormat.OPENAI, *, usable: bool = False) -> list[Any]:  # noqa: A002
         """The tools of the model, in the format of `openai`, `anthropic` or `mcp`.
 
-        With `usable`, the tools for running commands are left out until `skill_exec` has started one. They stay from
-        then on, and all others are always there (a skill can be loaded and run in one answer), because every change of
-        the tools costs the prompt cache. Calls are checked against all tools.
+        If no visible skill has anything to run, those that run commands are left out. With `usable`, the tools for
+        running commands are left out until `skill_exec` has started one. They stay from then on, and all others are
+        always there (a skill can be loaded and run in one answer), because every change of the tools costs the prompt
+        cache. Calls are checked against all tools.
         """
         layer = self._overviews.get()
-        names, skills = layer.tools, _list_enum(layer.skills)
-        if usable and not self._shared.has_commands_of(self.agent):
+        has_started = self._shared.has_commands_of(self.agent)
+        names, skills = layer.tools if has_started else layer.offered, _list_enum(layer.skills)
+        if usable and not has_started:
             names = tuple(name for name in names if name not in INTERACTIVE)
         return [describe_tool(TOOLS[name], format, skills=skills) for name in names]
 
@@ -232,7 +258,7 @@ class SkillSession:
 
     @property
     def can_run_commands(self) -> bool:
-        """Whether the model has a tool that runs commands."""
+        """Whether the session has a tool that runs commands, offered or not."""
         return any(name in (RUN, EXEC) for name in self._overviews.get().tools)
 
     def begin_turn(self) -> None:
@@ -342,7 +368,8 @@ class SkillSession:
             tool = self._find_tool(name)
             wanted = decode(tool, arguments)
             self._shared.check_command(getattr(wanted, "session_id", ""))
-            context = replace(self._context, skills=self._overviews.get().skills, call_id=call_id)
+            layer = self._overviews.get()
+            context = replace(self._context, skills=layer.skills, tools=layer.tools, call_id=call_id)
             return await tool.run(context, wanted)
         except SkillError as error:
             return ToolResult.from_error(error)

@@ -25,8 +25,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Requirements:
     """Required programs, environment variables and operating systems; empty means no requirement.
 
-    All of `bins` and `env`, one of `any_bins`, and one of `platforms` (`linux`, `darwin`, `windows`). `always` shows
-    the skill regardless.
+    All of `bins` and `env`, one of `any_bins`, and one of `platforms` (`linux`, `darwin`, `windows`). Variables of
+    `optional_env` are used if they are set. `always` shows the skill regardless.
     """
 
     bins: tuple[str, ...] = ()
@@ -34,6 +34,7 @@ class Requirements:
     env: tuple[str, ...] = ()
     platforms: tuple[str, ...] = ()
     always: bool = False
+    optional_env: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.bins or self.any_bins or self.env or self.platforms)
@@ -64,6 +65,7 @@ def read_requirements(metadata: Mapping[str, Value]) -> Requirements:
         bins=named.get("bins", ()),
         any_bins=named.get("any_bins", ()),
         env=named.get("env", ()),
+        optional_env=tuple(name for name in named.get("optional_env", ()) if name not in named.get("env", ())),
         platforms=named.get("platforms", ()),
         always="true" in found.get("always", ()),
     )
@@ -83,6 +85,7 @@ _DEMANDS = {
     "anyBins": "any_bins",
     "any_bins": "any_bins",
     "env": "env",
+    "primaryEnv": "optional_env",
     "os": "platforms",
     "always": "always",
 }
@@ -95,7 +98,7 @@ def _add_requirements(
         if key not in block:
             continue
         named: Iterable[str] = split_words(block[key])
-        if key == "env":
+        if key in ("env", "primaryEnv"):
             named = filter(is_variable, named)
         elif key == "os":
             named = (_PLATFORMS[name.lower()] for name in named if name.lower() in _PLATFORMS)

@@ -5,7 +5,8 @@ the front matter the comment is `# openskills: ignore description-when`. Errors 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from openskills.skillmd.problem import Problem, Severity
 
@@ -13,18 +14,33 @@ _COMMENT = re.compile(r"(?:<!--|#)[ \t]*openskills:[ \t]*ignore(-file)?[ \t]+([a
 _SEPARATOR = re.compile(r"[, \t]+")
 
 
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """A comment and the rules that it names; without `everywhere`, it applies to its line and the next one."""
+
+    rules: tuple[str, ...]
+    line: int
+    column: int
+    everywhere: bool
+
+
+def find_suppressions(text: str) -> Iterator[Suppression]:
+    """All comments of a text that suppress problems."""
+    for number, line in enumerate(text.split("\n"), 1) if "openskills:" in text else ():
+        for match in _COMMENT.finditer(line):
+            yield Suppression(tuple(_SEPARATOR.split(match[2])), number, match.start() + 1, match[1] is not None)
+
+
 def drop_suppressed(problems: Iterable[Problem], text: str) -> tuple[Problem, ...]:
     """The problems of a text without the warnings and notes that its comments suppress."""
     everywhere: set[str] = set()
     by_line: dict[int, set[str]] = {}
-    for number, line in enumerate(text.split("\n"), 1) if "openskills:" in text else ():
-        for match in _COMMENT.finditer(line):
-            rules = set(_SEPARATOR.split(match[2]))
-            if match[1]:
-                everywhere |= rules
-            else:
-                by_line.setdefault(number, set()).update(rules)
-                by_line.setdefault(number + 1, set()).update(rules)
+    for one in find_suppressions(text):
+        if one.everywhere:
+            everywhere.update(one.rules)
+        else:
+            by_line.setdefault(one.line, set()).update(one.rules)
+            by_line.setdefault(one.line + 1, set()).update(one.rules)
     return tuple(
         problem
         for problem in problems

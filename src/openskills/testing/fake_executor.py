@@ -177,6 +177,7 @@ class FakeBackend:
     """Answers commands instead of running them; implements `Backend` and `Launcher`."""
 
     own_users = visible_pids = False
+    interpreter = None
     root, home, path = "/workspace", "/home", ()
 
     def __init__(self, answer: Callable[[Command], FakeRun], isolation: Isolation, name: str) -> None:

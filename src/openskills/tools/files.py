@@ -1,6 +1,7 @@
 """File tools: `read_file`, `write_file`, `list_files`, for the workspace, artifacts and files of skills."""
 
 import asyncio
+import errno
 import hashlib
 import json
 import os
@@ -141,6 +142,12 @@ async def _read_from_store(context: ToolContext, file: ArtifactFile, stack: Asyn
 
 async def _read_from_skill(context: ToolContext, file: SkillFile, stack: AsyncExitStack, field: str) -> OpenFile:
     skill = context.skills.get(file.skill)
+    if skill.remote is not None:
+        if file.path != SKILL_FILE and all(file.path != one.path for one in skill.resources()):
+            missing = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            raise await build_skill_file_error(skill, file.path, missing, field)
+        data = await asyncio.to_thread(skill.read, file.path)
+        return OpenFile(SkillFile(skill.name, file.path), len(data), _iterate_once(data))
     try:
         # Not in a thread: a cancellation would leak the descriptor.
         descriptor, size = _open_skill_file(skill, file.path, field)
@@ -149,6 +156,10 @@ async def _read_from_skill(context: ToolContext, file: SkillFile, stack: AsyncEx
     stack.callback(os.close, descriptor)
     chunks = await stack.enter_async_context(aclosing(read_chunks(descriptor, size)))
     return OpenFile(SkillFile(skill.name, file.path), size, chunks)
+
+
+async def _iterate_once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 def _open_skill_file(skill: Skill, path: str, field: str) -> tuple[int, int]:

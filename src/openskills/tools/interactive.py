@@ -168,7 +168,7 @@ async def start(context: ToolContext, arguments: ExecArguments) -> ToolResult:
     Raises what `skill_run` raises, and `TooManyRequests` when too many commands are running.
     """
     ready = await prepare_run(context, _set_default_timeout(arguments, context))
-    talks = await context.open_commands()
+    talks = (await context.open_commands()).with_runner(ready.runner)
     request = replace(ready.request, terminal=arguments.terminal)
     identity = await talks.start(request, lambda result: _build_outcome(result, ready, is_terminal=arguments.tty))
     try:
@@ -262,7 +262,10 @@ def _build_outcome(result: RunResult, ready: RunPlan, *, is_terminal: bool) -> d
 def _set_default_timeout(arguments: ExecArguments, context: ToolContext) -> ExecArguments:
     """Interactive commands get the maximum timeout by default."""
     options = context.options
-    if arguments.timeout is not None or options.max_timeout <= options.limits.timeout:
+    # A granted timeout is the maximum and the default.
+    if arguments.timeout is not None or options.grants_for(arguments.skill).timeout is not None:
+        return arguments
+    if options.max_timeout <= options.limits.timeout:
         return arguments
     return arguments.model_copy(update={"timeout": options.max_timeout})
 

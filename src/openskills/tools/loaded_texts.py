@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from openskills.catalog.skill import SKILL_FILE, Skill
 from openskills.catalog.snapshot import CatalogSnapshot
-from openskills.errors import InvalidArgument, InvalidSkill, LimitExceeded, SkillError
+from openskills.errors import InvalidArgument, LimitExceeded, SkillError
 from openskills.executors.spec import SkillSnapshot
 from openskills.prompt.blocks import (
     DOC_MARK,
@@ -166,7 +166,7 @@ class LoadedTexts:
                     left -= self._count_text(found[path])
                 else:
                     found[path] = here[path]
-            except (InvalidArgument, InvalidSkill, LimitExceeded) as error:
+            except SkillError as error:
                 failed[path] = error
         if docs == (ALL,):
             self._names[skill.name] = tuple(found)

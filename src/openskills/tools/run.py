@@ -4,9 +4,9 @@ A failed command is an ordinary result. Every result has `stdout`, `stderr`, `ex
 `isolation` and `output_files`; other fields are left out when they are empty.
 """
 
+import asyncio
 import hashlib
 import json
-import shlex
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +26,6 @@ from openskills.executors.staging.outputs import (
     describe_unmatched,
     select_primary,
 )
-from openskills.executors.staging.packages import find_script
 from openskills.tools.run_arguments import RunArguments, encode_text
 from openskills.tools.tool import Tool, ToolContext, ToolOptions, ToolResult, build_result_schema
 from openskills.tools.uploads import UploadReport, UploadStager, WorkspaceUpload
@@ -186,21 +185,6 @@ def require_loaded(context: ToolContext, name: str) -> Skill:
     raise NotLoaded(f"{skill.name!r} {hint}", skill=skill.name)
 
 
-async def install_requirements(
-    runner: CommandRunner, skill: str, command: str | Sequence[str], hosts: Sequence[str]
-) -> tuple[str, ...]:
-    """Install what a staged skill or the script of this command declares, unless that is done; return warnings.
-
-    Raises `CommandDenied` if it was not approved, `InvalidSkill` with the last lines of a failed installation.
-    """
-    try:
-        words = shlex.split(command) if isinstance(command, str) else command
-    except ValueError:
-        words = []  # the shell will report it
-    done = await runner.install(skill, script=find_script(words), network=hosts)
-    return done.warnings
-
-
 DEFAULT_OUTPUTS = 20
 """How many files of `out/` are returned by default."""
 
@@ -225,35 +209,46 @@ async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
     Raises `UnknownSkill`, `NotLoaded` and `InvalidArgument` before anything changes, then whatever staging raises.
     """
     skill = require_loaded(context, arguments.skill)
-    limits = _build_limits(context, arguments.timeout)
+    grants = context.options.grants_for(skill.name)
+    limits = _build_limits(context, arguments.timeout, grants.timeout)
     outputs = build_output_spec(arguments, context.options)
     needed = {
         one.name: one for one in (skill, *(context.skills.get(name) for name in _find_input_skills(arguments.inputs)))
     }
     runner = await context.open_runner()
+    staged: dict[str, SkillSnapshot] = {}
     for one in needed.values():
         warm = read_warm_modules(one.manifest.metadata)
         snapshot, key = _find_loaded_version(context, one)
         check = one.check_unchanged
-        await runner.stage(one.name, one.path, warm=warm, as_of=key, snapshot=snapshot, check=check)
+        if one.remote is not None:
+            await asyncio.to_thread(one.download)
+        staged[one.name] = await runner.stage(one.name, one.path, warm=warm, as_of=key, snapshot=snapshot, check=check)
+    asked = await context.request_secrets(skill, staged[skill.name].digest)
+    if asked:
+        runner = runner.with_secrets(asked)
     stager = UploadStager(context.uploads, runner.workspace, scope=context.scope, artifacts=context.artifacts)
     uploads = await stager.stage()
-    if context.options.install is not None:
-        warnings = await install_requirements(runner, skill.name, arguments.command, context.options.install)
-        uploads = replace(uploads, warnings=(*uploads.warnings, *warnings))
-    secrets = context.options.secrets_of
+    provided = await runner.provide_packages(
+        skill.name,
+        arguments.command,
+        context.options.packages_for(skill.name),
+        progress=context.options.report_progress,
+    )
+    uploads = replace(uploads, warnings=(*uploads.warnings, *provided.warnings))
     request = RunRequest(
         arguments.command,
         skill=skill.name,
         cwd=_to_workspace_path(runner.workspace.root, arguments.cwd),
-        env={**context.options.environment, **arguments.env},
-        secrets=tuple(dict.fromkeys((*secrets.get("*", ()), *secrets.get(skill.name, ())))),
+        env={**grants.environment, **arguments.env},
+        secrets=(*grants.secrets, *asked),
         stdin=encode_text("stdin", arguments.stdin),
         editor_text=arguments.editor_text,
         inputs=arguments.inputs,
         outputs=outputs,
         limits=limits,
-        network=context.options.network,
+        network=grants.network,
+        packages=provided.environment,
     )
     return RunPlan(runner, request, _build_result_options(context, arguments), stager, uploads)
 
@@ -304,18 +299,26 @@ def _build_result_options(context: ToolContext, arguments: RunArguments) -> RunR
         inline=wanted and not arguments.omit_inline_content,
         primary_content=not arguments.omit_inline_content,
         patterns=asked,
-        advice=f"set a longer timeout (at most {options.max_timeout:g} s) or do less per call{_suggest_exec(context)}",
+        advice=_advise_on_timeout(context, arguments.skill),
     )
 
 
-def _build_limits(context: ToolContext, timeout: float | None) -> Limits:
-    limits, max_timeout = context.options.limits, context.options.max_timeout
+def _advise_on_timeout(context: ToolContext, skill: str) -> str:
+    options = context.options
+    granted = options.grants_for(skill).timeout
+    if granted is not None:
+        return f"do less per call; the user granted at most {granted:g} s"
+    return f"set a longer timeout (at most {options.max_timeout:g} s) or do less per call{_suggest_exec(context)}"
+
+
+def _build_limits(context: ToolContext, timeout: float | None, granted: float | None) -> Limits:
+    limits = context.options.limits
+    max_timeout = context.options.max_timeout if granted is None else granted
     if timeout is None:
-        return limits
+        return limits if granted is None else replace(limits, timeout=granted)
     if timeout > max_timeout:
-        raise InvalidArgument(
-            "timeout", f"{timeout:g} s is too long, at most {max_timeout:g} s{_suggest_exec(context)}"
-        )
+        hint = _suggest_exec(context) if granted is None else ", which is what the user granted"
+        raise InvalidArgument("timeout", f"{timeout:g} s is too long, at most {max_timeout:g} s{hint}")
     return replace(limits, timeout=timeout)
 
 

@@ -10,9 +10,10 @@ from pydantic import Field
 
 from openskills.catalog.skill import SKILL_FILE, Skill
 from openskills.errors import InvalidArgument, NotLoaded, SkillError
+from openskills.executors.environment import can_grant
 from openskills.paths import to_printable
 from openskills.prompt.blocks import parse_fragment, to_one_line
-from openskills.prompt.history import LEFT_OUT
+from openskills.prompt.history import COMPATIBILITY, LEFT_OUT, REQUIRES
 from openskills.session.state import ALL, Change, DocsChosen, Loaded, Unloaded
 from openskills.tools.tool import Arguments, TextList, Tool, ToolContext, ToolResult, build_result_schema
 
@@ -54,6 +55,7 @@ def _suggest_docs(skill: Skill, path: str, known: Sequence[str]) -> str:
 
 
 _MAX_NAMED = 20
+_MAX_COMPATIBILITY_CHARS = 500
 
 
 class LoadArguments(Arguments):
@@ -68,11 +70,14 @@ async def load(context: ToolContext, arguments: LoadArguments) -> ToolResult:
     """Load a skill. Named documents replace the selected ones."""
     skill = context.skills.get(arguments.skill)
     docs = resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs)
-    if context.take_snapshot is not None:
+    digest = ""
+    # The files of a server's skill are bound to digests already, and are downloaded when a command needs them.
+    if context.take_snapshot is not None and skill.remote is None:
         with suppress(SkillError):  # a command will report it
             snapshot = await context.take_snapshot(skill)
             await asyncio.to_thread(skill.check_unchanged)
             context.loaded_texts.keep_snapshot(skill.name, snapshot)
+            digest = snapshot.digest
     # Read now, so that a skill that cannot be read is an error of this call.
     body = await asyncio.to_thread(context.loaded_texts.load, skill)
     pieces = await asyncio.to_thread(context.loaded_texts.select, skill, docs or ())
@@ -82,11 +87,33 @@ async def load(context: ToolContext, arguments: LoadArguments) -> ToolResult:
         "estimated_tokens": body.tokens + sum(piece.tokens for piece in pieces),
         "cut": [piece.path for piece in (body, *pieces) if piece.cut_after is not None],
     }
-    text = f"loaded: {skill.name}"
+    text = "\n".join([f"loaded: {skill.name}", *await _describe_requirements(context, skill, digest, data)])
     if docs == (ALL,) and (left_out := context.loaded_texts.list_left_out(skill.name)):
         data["left_out"] = dict(left_out)
         text += f"\n{LEFT_OUT} {_describe_left_out(left_out)}"
     return ToolResult(text, data, changes=(Loaded(skill.name, docs),))
+
+
+async def _describe_requirements(
+    context: ToolContext, skill: Skill, digest: str, data: dict[str, object]
+) -> Sequence[str]:
+    """Lines about what a skill declares, and which of its variables its commands do not get; also added to `data`."""
+    manifest, needs = skill.manifest, skill.manifest.requirements
+    lines: list[str] = []
+    variables = (*needs.env, *needs.optional_env)
+    if needs.bins or needs.any_bins or variables:
+        declared = {"programs": needs.bins, "one of the programs": needs.any_bins, "variables": variables}
+        parts = [f"{what} {', '.join(map(to_one_line, names))}" for what, names in declared.items() if names]
+        grants = context.options.grants_for(skill.name)
+        granted = {*grants.secrets, *grants.environment, *await context.request_secrets(skill, digest)}
+        withheld = [name for name in variables if name not in granted and can_grant(name)]
+        if withheld and context.take_snapshot is not None:
+            data["not_granted"] = withheld
+            parts.append(f"not granted, so commands do not have it: {', '.join(withheld)}")
+        lines.append(f"{REQUIRES} {'; '.join(parts)}")
+    if manifest.compatibility:
+        lines.append(f"{COMPATIBILITY} {to_one_line(manifest.compatibility)[:_MAX_COMPATIBILITY_CHARS]}")
+    return lines
 
 
 def _describe_left_out(left_out: Mapping[str, str]) -> str:

@@ -16,7 +16,10 @@ from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.errors import InvalidArgument, SkillError, UnknownSkill
 from openskills.executors.commands import CommandRunner
 from openskills.executors.interactive import InteractiveCommands
+from openskills.executors.requests import InstallMode, PackageOptions, SecretCallback, build_secret_request
 from openskills.executors.spec import Limits, SkillSnapshot
+from openskills.executors.staging.packages import PackageSet
+from openskills.project import NO_GRANTS, SkillGrants, combine_grants
 from openskills.session.state import AgentView, Change
 from openskills.tools.loaded_texts import LoadedTexts
 from openskills.tools.names import LOAD
@@ -81,9 +84,10 @@ class ToolOptions:
     """How the tools of a session behave.
 
     Bytes per result: `inline_bytes` of stdout and of stderr, `primary_bytes` of the primary output, `max_inline_bytes`
-    of all other files. `limits` apply to every command; a call may set a timeout up to `max_timeout`. `environment` is
-    set for every command, under the variables of the call. `secrets_of` are names per skill (`*`: all). `install` are
-    hosts that packages of skills may be installed from; None installs nothing.
+    of all other files. `limits` apply to every command; a call may set a timeout up to `max_timeout`. `grants` is what
+    commands may use, by skill (`*`: all); `ask_secrets` is asked for variables that skills declare besides.
+    `with_packages` are installed for all skills (`pypdf>=5`, `npm:docx`); `install` decides about packages that skills
+    declare: `never`, `ask` or `always`. `report_progress` is called with lines about an installation.
     """
 
     require_loaded: bool = True
@@ -93,10 +97,21 @@ class ToolOptions:
     max_inline_bytes: int = 128 * 1024
     limits: Limits = field(default_factory=Limits)
     max_timeout: float = 3600.0
-    network: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    secrets_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    install: tuple[str, ...] | None = None
+    grants: Mapping[str, SkillGrants] = field(default_factory=dict[str, SkillGrants])
+    ask_secrets: SecretCallback | None = None
+    with_packages: tuple[str, ...] = ()
+    install: InstallMode | str = InstallMode.NEVER
+    report_progress: Callable[[str], None] | None = None
+
+    def grants_for(self, skill: str | None) -> SkillGrants:
+        """What the commands of a skill are granted; for None, those that belong to no skill."""
+        return combine_grants(self.grants, skill) if self.grants else NO_GRANTS
+
+    def packages_for(self, skill: str) -> PackageOptions:
+        """The packages of a skill's commands."""
+        grants = self.grants_for(skill)
+        packages = PackageSet.parse(self.with_packages) | PackageSet(grants.packages, grants.npm)
+        return PackageOptions(packages, grants.venv, InstallMode(self.install))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +136,16 @@ class ToolContext:
     tools: Sequence[str] = ()
     call_id: str = ""
     take_snapshot: Callable[[Skill], Awaitable[SkillSnapshot]] | None = None
+
+    async def request_secrets(self, skill: Skill, digest: str) -> Mapping[str, str]:
+        """The values of the variables that a skill declares and the user grants besides `ToolOptions.grants`."""
+        ask = self.options.ask_secrets
+        needs = skill.manifest.requirements
+        if ask is None or not digest or not (needs.env or needs.optional_env):
+            return {}
+        grants = self.options.grants_for(skill.name)
+        request = build_secret_request(skill, digest, grants, self.scope, self.agent)
+        return {} if request is None else await ask(request)
 
 
 def build_result_schema(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> dict[str, Any]:

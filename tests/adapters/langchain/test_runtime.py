@@ -36,14 +36,17 @@ from openskills.adapters.langchain.runtime import (
 from openskills.adapters.langchain.runtime_state import loaded_skills
 from openskills.artifacts.store import Scope
 from openskills.catalog.catalog import Catalog
+from openskills.catalog.sources.parse import parse_source
 from openskills.errors import InvalidArgument
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
+from openskills.settings import Settings
 from openskills.sync import run
 from openskills.testing.fake_executor import FakeExecutor, FakeRun
 from openskills.tools.tool import ToolResult
 from tests.adapters.langchain.runtime_agents import SkillTalk, create_agent, hello, load, runtime_of, talk_of, unload
 from tests.adapters.langchain.scripted import Scripted, call, says
+from tests.servers.mcp import McpScenario, environment_of
 from tests.skill_writer import WriteSkill
 
 
@@ -385,6 +388,19 @@ def test_search_is_offered_when_not_every_skill_is_listed(skills: Path) -> None:
     assert "skill_search" in _offered(runtime_of(skills, overview_tokens=20))
 
 
+def test_tools_for_commands_are_offered_once_a_skill_has_anything_to_run(skills: Path, write_skill: WriteSkill) -> None:
+    runtime = runtime_of(skills)
+    talk = talk_of(runtime, ["one", says(load("later"), hello("later")), "two"])
+    talk.say()
+    assert "skill_run" not in talk.model.offered[0]
+    assert "skill_exec" not in talk.model.prompt()
+    write_skill("later", body="Run `hello --loud`.")
+    runtime.catalog.refresh()
+    talk.say()
+    assert {"skill_run", "skill_exec", "skill_poll_session"} <= {*talk.model.offered[1]}
+    assert "hello from a command" in talk.results()["run"].text
+
+
 def test_without_an_executor_skills_can_be_read_and_not_run(skills: Path) -> None:
     runtime = SkillRuntime(Catalog.from_paths(skills))
     assert _offered(runtime) == ["skill_load", "skill_select_docs", "skill_list_docs", "skill_unload"]
@@ -570,3 +586,19 @@ def test_a_run_without_a_thread_gets_a_name_once() -> None:
 def test_without_any_name_there_is_no_session() -> None:
     with pytest.raises(InvalidArgument, match="session"):
         find_scope(NOBODY, {}, "app", "me")
+
+
+def test_a_graph_loads_and_runs_a_skill_of_an_mcp_server(tmp_path: Path) -> None:
+    scenario = McpScenario(tmp_path)
+    scenario.add("echo", {"scripts/say.py": b"print('said by a server')"})
+    settings = Settings.from_env(environment_of(tmp_path / "home"))
+    catalog = Catalog([parse_source(scenario.write(), settings, trusted=True)], settings)
+    script = [
+        says(load("echo")),
+        says(call("skill_run", "run", skill="echo", command="python scripts/say.py")),
+        "done",
+    ]
+    talk = talk_of(SkillRuntime(catalog, "auto", settings=settings), script)
+    talk.say()
+    assert "said by a server" in talk.results()["run"].text
+    assert "This skill comes from the server mcp:" in talk.shown()

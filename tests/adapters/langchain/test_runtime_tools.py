@@ -28,7 +28,7 @@ from tests.skill_writer import WriteSkill
 @pytest.fixture
 def skills(tmp_path: Path, write_skill: WriteSkill) -> Path:
     """One skill with a document."""
-    folder = write_skill("pdf", body="# How to work with pdf")
+    folder = write_skill("pdf", body="# How to work with pdf\n\nRun `hello --loud`.")
     (folder / "guide.md").write_text("The guide to forms.")
     return tmp_path / "skills"
 

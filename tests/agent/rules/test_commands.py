@@ -6,13 +6,13 @@ from openskills.agent.rules.commands import (
     SlotKind,
     choose_command,
     fill_command,
-    find_commands,
     find_formulas,
     find_numbers,
     find_option_value,
     find_quotation,
     parse_slots,
 )
+from openskills.skillmd.markdown import find_commands
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,53 @@ def test_a_command_knows_the_words_around_it() -> None:
 def test_set_up_and_other_languages_are_no_commands() -> None:
     assert commands("`pip install x`\n\n```python\nimport os\n```\n\n```\nmake all\n```\n`scripts/a.py`") == []
     assert commands("") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("Do this:\n\n    python3 scripts/a.py in.csv\n    # then\n    bash scripts/b.sh out/\n", 2),
+        ("Do this:\n\n\tpython3 scripts/a.py in.csv", 1),
+        ("python3 scripts/a.py in.csv --output report.md", 1),
+        ("1. First:\n2. python3 scripts/a.py <file> [--fast]\n", 1),
+        ("- Usage: python3 scripts/a.py FILE > out.txt", 1),
+        ("> $ ./scripts/a.sh table.csv", 1),
+        ("Run it with `python3 scripts/a.py table.csv`.", 1),
+        ("Run it with ``uv run scripts/a.py table.csv``.", 1),
+        ("python3 scripts/a.py takes a file and prints it.", 0),
+        ("./scripts/a.sh is for people in a hurry", 0),
+        ("python3 scripts/a.py in.csv.", 0),
+        ("- It continues\n    python3 is a language", 0),
+        ("See `scripts/a.py` and `./assets`.", 0),
+        ("<!-- python3 scripts/a.py in.csv -->", 0),
+        ("```json\npython3 scripts/a.py in.csv\n```", 0),
+    ],
+)
+def test_commands_are_found_wherever_they_are_written_and_sentences_are_not(body: str, found: int) -> None:
+    assert len(commands(body)) == found
+
+
+@pytest.mark.parametrize(
+    ("documented", "files", "request_text", "command"),
+    [
+        ("python a.py in.docx output.docx", ["x.docx"], "accept", "python a.py inputs/x.docx out/output.docx"),
+        ("python a.py in.docx unpacked/", ["x.docx"], "unpack", "python a.py inputs/x.docx out/unpacked"),
+        ("python a.py <input> <output_file>", ["x.csv"], "go", "python a.py inputs/x.csv out/output_file"),
+        (
+            "python a.py in.csv --output r.md",
+            ["x.csv"],
+            "write it to y.md",
+            "python a.py inputs/x.csv --output out/y.md",
+        ),
+        ("python a.py in.csv out.csv", [], "convert data/x.csv to y.csv", "python a.py data/x.csv out/y.csv"),
+        ("python a.py in.csv", [], "look in data/x.csv", "python a.py data/x.csv"),
+        ("python a.py in.csv", [], "look at http://a.org/x.csv", "python a.py"),
+    ],
+)
+def test_paths_of_the_request_and_of_outputs_are_filled_in(
+    documented: str, files: list[str], request_text: str, command: str
+) -> None:
+    assert fill_command(documented, files, request_text).command == command
 
 
 def test_a_block_that_is_never_closed_still_counts() -> None:

@@ -21,7 +21,8 @@ def test_every_sentence_has_the_same_values_in_both_languages() -> None:
 def test_what_a_rule_cannot_do_is_answered_with_how_to_choose_a_model(tmp_path: Path) -> None:
     skills = catalog_in(tmp_path, one="First.").snapshot
     assert "--model NAME" in ENGLISH.describe_no_match(Route(None, RouteReason.NOTHING), skills)
-    assert "OPENSKILL_MODEL" in CHINESE.describe_missing(CommandInstance("x <who>", missing=("<who>",)), "a")
+    missing = CHINESE.describe_missing(CommandInstance("x", "x <who>", missing=("<who>",)), "a")
+    assert "OPENSKILL_MODEL" in CHINESE.quote_skill(missing, "a", "Text.")
 
 
 def test_every_answer_says_that_no_language_model_gave_it_and_why_the_skill_was_chosen() -> None:
@@ -46,12 +47,16 @@ def test_the_nearest_skills_are_listed_or_those_that_there_are(tmp_path: Path) -
 
 
 def test_what_a_command_lacks_is_said() -> None:
-    assert ENGLISH.describe_missing(CommandInstance("x", missing=("file",)), "a").endswith(
-        "needs a file. Add it and ask again."
-    )
-    said = ENGLISH.describe_missing(CommandInstance("x <who>", missing=("numbers", "<who>")), "a")
-    assert "needs numbers." in said
-    assert "`x <who>` of the skill a has no value for <who>" in said
+    said = ENGLISH.describe_missing(CommandInstance("x", "x a.csv", missing=("file",)), "a")
+    assert said == "The example `x a.csv` of the skill a was not run: the request has no file."
+    said = ENGLISH.describe_missing(CommandInstance("x", "x 1 <who>", missing=("numbers", "<who>")), "a")
+    assert "the request has no numbers, no value for `<who>`." in said
+
+
+def test_nothing_is_called_a_requirement_of_a_skill() -> None:
+    for english, chinese in PHRASES.values():
+        assert not re.search(r"skill \{skill\} (?:needs|requires|must)|Add it", english)
+        assert "需要{" not in chinese
 
 
 ARGUMENTS = {"skill": "csv-report", "command": "python3 scripts/report.py \\\n  inputs/a.csv"}

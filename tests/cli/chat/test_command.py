@@ -181,13 +181,13 @@ def test_an_empty_message_is_refused(openskills: Command) -> None:
     assert "send it with --attach -" in ran.err
 
 
-def test_a_reader_that_goes_away_ends_it_quietly(openskills: Command) -> None:
-    line = " ".join(openskills.line([*MODEL, "--json", "hi"]))
+def test_a_reader_that_goes_away_ends_it_quietly(new_openskills: Command) -> None:
+    line = " ".join(new_openskills.line([*MODEL, "--json", "hi"]))
     with ModelServer(["words " * 20_000]) as server:
         done = subprocess.run(
             ["bash", "-c", f"{line} | head -n 1; echo ${{PIPESTATUS[0]}}"],
-            cwd=openskills.cwd,
-            env=openskills.variables(server.environment),
+            cwd=new_openskills.cwd,
+            env=new_openskills.variables(server.environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PATIENCE,

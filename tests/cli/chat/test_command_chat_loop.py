@@ -22,8 +22,11 @@ def skill(openskills: Command, write_skill: WriteSkill) -> Path:
     return write_skill("alpha")
 
 
-def test_words_are_answered_line_after_line_until_ctrl_d(openskills: Command) -> None:
-    with ModelServer(["Hello!", "Bye."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
+def test_words_are_answered_line_after_line_until_ctrl_d(new_openskills: Command) -> None:
+    with (
+        ModelServer(["Hello!", "Bye."]) as server,
+        Chat(new_openskills, *MODEL, environment=server.environment) as chat,
+    ):
         assert "session chat-" in chat.expect()
         assert chat.say("hi") == f"hi\nHello!{PROMPT}"
         assert chat.say("  ") == PROMPT

@@ -9,11 +9,13 @@ import time
 from collections.abc import Awaitable, Callable
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.bubblewrap.backend import SandboxBackend
+from openskills.executors.bubblewrap.selftest import PASSED
 from openskills.executors.files.descriptors import delete_tree
 from openskills.executors.protocol import WorkspaceDirectory
 from openskills.executors.spec import Command, EndReason, Isolation, Limits, TerminalSize
@@ -41,11 +43,34 @@ def in_a_box(tmp_path: Path, work: Callable[[Box], Awaitable[None]], backend: Sa
 
 
 async def test_the_self_test_passes_here_and_says_what_stands_between() -> None:
+    PASSED.clear()
     backend = SandboxBackend()
     try:
         assert await backend.check() is Isolation.BUBBLEWRAP
     finally:
         await backend.close()
+
+
+async def test_the_self_test_runs_again_only_for_another_setup() -> None:
+    with open_place() as place:
+        calls, program = place / "calls", place / "bwrap"
+        calls.touch()
+        calls.chmod(0o666)
+        text = f'#!/bin/bash\necho >> {calls}\nexec /usr/bin/bwrap "$@"\n'
+
+        async def count(**options: Any) -> int:
+            before = calls.stat().st_size
+            backend = SandboxBackend(bwrap=program, **options)
+            assert await backend.check() is Isolation.BUBBLEWRAP
+            await backend.close()
+            return calls.stat().st_size - before
+
+        program.write_text(text)
+        program.chmod(0o755)
+        assert [await count(), await count(), await count(kept=0, workspaces=place / "workspaces")] == [1, 0, 0]
+        assert [await count(read_only=(place,)), await count(read_only=(place,))] == [1, 0]
+        program.write_text(f"{text}# changed\n")
+        assert [await count(), await count()] == [1, 0]
 
 
 def test_a_command_runs_as_an_ordinary_user_in_its_workspace(tmp_path: Path) -> None:
@@ -510,6 +535,8 @@ def test_a_filter_that_lets_everything_through_is_found_out() -> None:
 
 
 async def test_a_failed_self_test_is_not_remembered() -> None:
+    PASSED.clear()
+
     async def main(link: Path) -> None:
         backend = SandboxBackend(bwrap=link)
         with pytest.raises(ExecutorUnavailable):

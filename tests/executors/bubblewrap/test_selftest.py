@@ -17,7 +17,7 @@ EXPECTED: ExpectedFindings = {"network": ("closed",), "uid": ("1", "2")}
 class Scripted:
     """Runs a line of shell, whatever the command is."""
 
-    root, home, visible_pids = "/workspace", "/home/u", True
+    root, home, visible_pids, interpreter = "/workspace", "/home/u", True, None
     path: Sequence[str] = ("/usr/bin", "/bin")
 
     def __init__(self, script: str, pool: SupervisorPool) -> None:

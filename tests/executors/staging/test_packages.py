@@ -1,254 +1,625 @@
-"""Scripts that ask for packages, run as users write them.
-
-What a skill declares becomes a plan: which commands, where, and when they have to be done again.
-
-What a skill declares is installed in its workspace, once, by real installers and without a network.
+"""What skills declare and import; package indexes; environments that are built once, in a sandbox, and shared.
 
 A script's metadata block is found exactly where the specification says, and its faults are named by line.
 """
 
 import asyncio
+import base64
+import io
+import json
+import os
 import re
 import shutil
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import tarfile
+import threading
+import venv
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openskills.errors import DeadlineExceeded, InvalidArgument, InvalidSkill
-from openskills.executors.commands import CommandRules
+from openskills.errors import ExecutorUnavailable, InvalidArgument, InvalidSkill
+from openskills.executors.approval import ApprovalRequest
+from openskills.executors.bubblewrap.backend import SandboxBackend
+from openskills.executors.commands import CommandRules, CommandRunner
+from openskills.executors.environments import EnvironmentStore, PackageBuilder, is_version_in
+from openskills.executors.hints import find_programs, suggest_remedies
+from openskills.executors.landlock import LandlockBackend
 from openskills.executors.local import LocalBackend
-from openskills.executors.requests import RunRequest
-from openskills.executors.spec import Command, Limits
+from openskills.executors.package_index import PackageIndex, hide_credentials, read_package_index
+from openskills.executors.protocol import Backend
+from openskills.executors.requests import InstallMode, PackageOptions, RunRequest
+from openskills.executors.spec import CapturedOutput, Command, CommandResult, EndReason
 from openskills.executors.staging.packages import (
-    KEY,
-    LIMITS,
-    PackageTools,
+    PackageSet,
     ScriptMetadata,
-    SetupPlan,
-    SetupResult,
-    build_uv_environment,
+    distribution_from_module,
     find_blocks,
-    find_requirement_files,
+    find_command_script,
+    find_declaration_files,
+    find_declared_packages,
+    find_imports,
     find_script,
     parse_script_metadata,
-    plan_setup,
-    read_requirement_files,
-    run_setup,
-    wrap_with_uv,
 )
-from openskills.executors.workspace import DirectoryExecutor, DirectoryWorkspace
-from tests.executors.benches import demo, workbench
+from tests.executors.benches import audit_lines, demo, settings, workbench
 from tests.executors.wheels import wheel
 
-BLOCK = """# /// script
-# dependencies = ["tiny"]
-# ///
-import sys, tiny
-print(tiny.VERSION, *sys.argv[1:])
-"""
-OFFLINE = CommandRules(index_arguments=("--no-index", "--find-links", "wheels"))
+SAY = "python3 -c 'import tiny; print(tiny.VERSION)'"
+ALWAYS = PackageOptions(install=InstallMode.ALWAYS)
+TINY = PackageOptions(PackageSet(("tiny",)))
 
 
-def demo_with(state: Path, **files: str) -> None:
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    """A directory with two versions of the package `tiny`."""
+    directory = tmp_path / "wheels"
+    directory.mkdir()
+    for version in ("1.0", "2.0"):
+        name, data = wheel("tiny", version, f"VERSION = '{version}'\n")
+        (directory / name).write_bytes(data)
+    return directory
+
+
+def offline(wheels: Path) -> CommandRules:
+    return CommandRules(index=PackageIndex(no_index=True, find_links=(str(wheels),)))
+
+
+def environments(state: Path) -> list[str]:
+    found = EnvironmentStore(state / "state" / "environments").list()
+    return [", ".join(one.packages) for one in found]
+
+
+async def said(bench: CommandRunner, options: PackageOptions, command: str = SAY) -> tuple[str, tuple[str, ...]]:
+    """The output of a command with its packages, and the warnings about them."""
+    provided = await bench.provide_packages("demo", command, options)
+    result = await bench.run(RunRequest(command, skill="demo", packages=provided.environment))
+    return result.stdout + result.stderr, provided.warnings
+
+
+def put(state: Path, **files: str) -> Path:
+    """The skill `demo` with more files; `_` in a name is a dot."""
     folder = demo(state)
-    (folder / "wheels").mkdir()
-    name, data = wheel("tiny", "1.0", "VERSION = '1.0'\n")
-    (folder / "wheels" / name).write_bytes(data)
-    for file, text in files.items():
-        (folder / file.replace("_", ".")).write_text(text)
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return folder
 
 
-def uv_backend() -> LocalBackend:
-    # Beside the interpreter lies the uv of this repository's environment.
-    return LocalBackend(python=Path(sys.executable))
+BACKENDS = {"sandbox": SandboxBackend, "landlock": LandlockBackend, "local": LocalBackend}
 
 
-@pytest.mark.slow
-async def test_a_script_with_a_block_finds_its_packages_however_it_is_called(tmp_path: Path) -> None:
-    demo_with(tmp_path, run_py=BLOCK)
-
-    async with workbench(tmp_path, OFFLINE, backend=uv_backend()) as bench:
-        assert (await bench.install("demo", script="run.py")).ready
-        for command in (
-            ("python3", "run.py", "a b"),
-            "python3 run.py 'a b'",
-            "python3 run.py a b | cat",
-            'python3 run.py "a b" > out/said; cat out/said',
-        ):
-            result = await bench.run(RunRequest(command, skill="demo"))
-            assert (result.stdout, result.exit_code) == ("1.0 a b\n", 0), result.stderr
-
-
-@pytest.mark.slow
-async def test_requirements_are_installed_when_that_is_asked_for(tmp_path: Path) -> None:
-    demo_with(tmp_path, requirements_txt="tiny\n")
-
-    async with workbench(tmp_path, OFFLINE, backend=uv_backend()) as bench:
-        command = RunRequest("python3 -c 'import tiny; print(tiny.VERSION)'", skill="demo")
-        assert (await bench.run(command)).exit_code == 1
-        assert (await bench.install("demo")).changed
-        assert not (await bench.install("demo")).changed
-        assert (await bench.run(command)).stdout == "1.0\n"
+@pytest.mark.parametrize("name", BACKENDS)
+async def test_declared_packages_are_installed_once_and_shared_by_workspaces(
+    name: str, tmp_path: Path, wheels: Path
+) -> None:
+    put(tmp_path, requirements_txt="tiny<2\n")
+    backend: Backend = BACKENDS[name]()
+    async with workbench(tmp_path, offline(wheels), backend=backend) as bench:
+        assert await said(bench, ALWAYS) == ("1.0\n", ())
+    built = environments(tmp_path)
+    shutil.rmtree(wheels)
+    async with workbench(tmp_path, offline(wheels), backend=BACKENDS[name]()) as bench:
+        assert await said(bench, PackageOptions()) == ("1.0\n", ())
+    assert environments(tmp_path) == built == ["tiny==1.0"]
 
 
-async def test_without_a_network_nothing_is_downloaded_and_a_warning_says_so(tmp_path: Path) -> None:
-    demo_with(tmp_path, requirements_txt="tiny\n")
-
-    async with workbench(tmp_path) as bench:
-        result = await bench.install("demo")
-        assert not result.ready
-        assert "no network" in " ".join(result.warnings)
-
-
-async def test_a_skill_that_declares_nothing_is_ready(tmp_path: Path) -> None:
-    async with workbench(tmp_path) as bench:
-        assert (await bench.install("demo")).ready
-        assert (await bench.run(RunRequest("python3 -c 'print(1)'", skill="demo"))).stdout == "1\n"
+async def test_nothing_is_installed_unless_it_is_allowed_and_the_command_runs_without(
+    tmp_path: Path, wheels: Path
+) -> None:
+    put(tmp_path, scripts__requirements_txt="tiny\n")
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        for mode in (InstallMode.NEVER, InstallMode.ASK):
+            output, (warning,) = await said(bench, PackageOptions(install=mode))
+            assert "ModuleNotFoundError" in output
+            assert warning.startswith("scripts/requirements.txt declares tiny; not installed: allow it with --install")
+    assert environments(tmp_path) == []
 
 
-UV = PackageTools(uv="/opt/uv")
-SCRIPT = b'# /// script\n# dependencies = ["rich"]\n# ///\nprint(1)\n'
+async def test_the_user_is_asked_once_for_each_version_of_a_skill_and_set_of_packages(
+    tmp_path: Path, wheels: Path
+) -> None:
+    asked: list[ApprovalRequest] = []
+    answer: list[bool] = [True]
+
+    async def approve(request: ApprovalRequest) -> bool:
+        if request.installs:
+            asked.append(request)
+        return answer[0] if request.installs else True
+
+    folder = put(tmp_path, requirements_txt="tiny<2\n")
+    rules = CommandRules(index=offline(wheels).index, approve_install=approve)
+    ask = PackageOptions(install=InstallMode.ASK)
+    async with workbench(tmp_path, rules) as bench:
+        assert await said(bench, ask) == ("1.0\n", ())
+        assert [request.argv for request in asked] == [("install", "tiny<2")]
+        shutil.rmtree(tmp_path / "state" / "environments")
+        assert await said(bench, ask) == ("1.0\n", ())
+        assert len(asked) == 1
+        answer[0] = False
+        (folder / "requirements.txt").write_text("tiny\n")
+        await bench.stage("demo", folder)
+        output, warnings = await said(bench, ask)
+    assert "ModuleNotFoundError" in output
+    assert warnings == ("requirements.txt declares tiny; not installed: the user declined",)
+    assert len(asked) == 2
+    events = [(line["event"], line.get("argv")) for line in audit_lines(tmp_path)]
+    assert ("consent", ["install", "tiny<2"]) in events
+    assert ("fail", ["install", "tiny"]) in events
 
 
-def planned(files: dict[str, bytes], script: str | None = None, tools: PackageTools = UV) -> SetupPlan:
-    found = plan_setup("pdf", files, script=script, tools=tools)
-    assert found is not None
-    return found
+async def test_packages_that_the_user_names_need_no_further_permission(tmp_path: Path, wheels: Path) -> None:
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        assert await said(bench, TINY) == ("2.0\n", ())
+        assert await said(bench, PackageOptions(PackageSet(("tiny==1.0",)))) == ("1.0\n", ())
+    assert sorted(environments(tmp_path)) == ["tiny==1.0", "tiny==2.0"]
 
 
-def key(files: dict[str, bytes], tools: PackageTools = UV) -> str:
-    return planned(files, tools=tools).key
+async def test_requests_that_resolve_to_the_same_versions_share_an_environment(tmp_path: Path, wheels: Path) -> None:
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        for line in ("tiny", "tiny>=1", "tiny==2.0"):
+            assert (await said(bench, PackageOptions(PackageSet((line,)))))[0] == "2.0\n"
+    assert environments(tmp_path) == ["tiny==2.0"]
+
+
+async def test_a_script_with_inline_metadata_gets_what_it_asks_for(tmp_path: Path, wheels: Path) -> None:
+    block = (
+        "# /// script\n# dependencies = ['tiny==1.0']\n# ///\nimport sys, tiny\nprint(tiny.VERSION, *sys.argv[1:])\n"
+    )
+    put(tmp_path, requirements_txt="tiny==2.0\n", run_py=block)
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        for command in ("python3 run.py 'a b'", "python3 run.py a b | cat"):
+            assert await said(bench, ALWAYS, command) == ("1.0 a b\n", ())
+        assert await said(bench, ALWAYS) == ("2.0\n", ())
+
+
+async def test_a_script_for_another_python_is_refused_with_the_reason(tmp_path: Path, wheels: Path) -> None:
+    put(tmp_path, run_py="# /// script\n# requires-python = '>=4'\n# dependencies = ['tiny']\n# ///\n")
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        with pytest.raises(InvalidSkill, match=r"requires Python >=4, but commands use 3\.\d+.*OPENSKILL_PYTHON"):
+            await said(bench, ALWAYS, "python3 run.py")
+
+
+async def test_an_environment_is_read_only_for_the_commands_that_use_it(tmp_path: Path, wheels: Path) -> None:
+    async with workbench(tmp_path, offline(wheels), backend=SandboxBackend()) as bench:
+        output, _ = await said(bench, TINY, "echo 1 >> $PYTHONPATH/tiny.py; rm -f $PYTHONPATH/tiny.py; " + SAY)
+    assert output.startswith("2.0\n")
+    assert "cannot remove" in output
+    assert "Permission denied" in output or output.count("Read-only file system") == 2
+
+
+HOSTILE_BACKEND = """
+import glob, os, socket, sys
+def find():
+    seen = [path for path in (%r, "/etc/shadow") if os.access(path, os.R_OK)]
+    try:
+        socket.create_connection(("192.0.2.1", 80), timeout=2)
+        seen.append("network")
+    except OSError:
+        pass
+    return seen + sorted(name for name in os.environ if "KEY" in name)
+def get_requires_for_build_wheel(settings=None):
+    return []
+def build_wheel(directory, settings=None, metadata=None):
+    name = "nosy-1.0-py3-none-any.whl"
+    import zipfile
+    with zipfile.ZipFile(os.path.join(directory, name), "w") as made:
+        made.writestr("nosy.py", "SEEN = %%r\\n" %% (find(),))
+        made.writestr("nosy-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: nosy\\nVersion: 1.0\\n")
+        made.writestr("nosy-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        made.writestr("nosy-1.0.dist-info/RECORD", "")
+    return name
+"""
+
+
+def write_source_distribution(directory: Path, secret: Path) -> None:
+    files = {
+        "PKG-INFO": "Metadata-Version: 2.1\nName: nosy\nVersion: 1.0\n",
+        "pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
+        "[project]\nname = 'nosy'\nversion = '1.0'\n",
+        "backend.py": HOSTILE_BACKEND % str(secret),
+    }
+    with tarfile.open(directory / "nosy-1.0.tar.gz", "w:gz") as archive:
+        for name, text in files.items():
+            info = tarfile.TarInfo(f"nosy-1.0/{name}")
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+
+
+async def test_a_source_distribution_is_built_where_it_sees_nothing_of_the_user(tmp_path: Path, wheels: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    write_source_distribution(wheels, secret)
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        output, _ = await said(
+            bench, PackageOptions(PackageSet(("nosy",))), "python3 -c 'import nosy; print(nosy.SEEN)'"
+        )
+    assert output == "[]\n"
+
+
+@contextmanager
+def package_server(files: dict[str, bytes], *, login: str = "") -> Generator[tuple[str, list[str]]]:
+    """An HTTP server with these files; `login` is required as basic authentication. Yields address and requests."""
+    seen: list[str] = []
+    expected = f"Basic {base64.b64encode(login.encode()).decode()}"
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            allowed = not login or self.headers.get("Authorization") == expected
+            data = files.get(self.path.partition("?")[0]) if allowed else b""
+            self.send_response(200 if data else 404 if allowed else 401)
+            if not allowed:
+                self.send_header("WWW-Authenticate", 'Basic realm="x"')
+            kind = "application/json" if (data or b"").startswith(b"{") else "text/html"
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(data or b"")))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(data or b"")
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def index_files(wheels: Path) -> dict[str, bytes]:
+    files = {f"/files/{path.name}": path.read_bytes() for path in wheels.iterdir()}
+    for path in wheels.iterdir():
+        page = f"/simple/{path.name.partition('-')[0]}/"
+        files[page] = files.get(page, b"") + f'<a href="/files/{path.name}">{path.name}</a>'.encode()
+    return files
+
+
+async def test_only_the_index_can_be_reached_and_its_password_reaches_nobody(tmp_path: Path, wheels: Path) -> None:
+    write_source_distribution(wheels, tmp_path)
+    with package_server(index_files(wheels), login="me:s3cr3t-word") as (address, seen):
+        index = PackageIndex((f"http://me:s3cr3t-word@{address}/simple",))
+        async with workbench(tmp_path, CommandRules(index=index)) as bench:
+            assert (await said(bench, TINY))[0] == "2.0\n"
+            assert "/simple/tiny/" in seen
+            output, _ = await said(bench, TINY, "env; cat work/* 2>&1; ls -a")
+            with pytest.raises(InvalidSkill, match="nosy") as refused:
+                await said(bench, PackageOptions(PackageSet(("nosy",))))
+    assert "not built while the index needs a password" in str(refused.value)
+    assert "s3cr3t-word" not in output + str(refused.value) + repr(index)
+    kept = [path for path in (tmp_path / "state").rglob("*") if path.is_file() and not path.is_symlink()]
+    assert kept
+    assert not [path for path in kept if b"s3cr3t-word" in path.read_bytes()]
 
 
 @pytest.mark.parametrize(
-    "files",
+    ("line", "message"),
     [
-        {},
-        {"requirements.txt": b"\n# nothing yet\n  \n"},
-        {"pyproject.toml": b"[tool.ruff]\nline-length = 100\n"},
-        {"pyproject.toml": b"[project]\nname = 'x'\ndependencies = []\n"},
-        {"requirements.txt": b"", "pyproject.toml": b"[project]\ndependencies = ['rich']\n"},
+        ("missing-package", "the index has no package 'missing-package' for this Python"),
+        ("tiny==9", "tiny==9"),
     ],
 )
-def test_a_skill_that_declares_nothing_needs_nothing(files: dict[str, bytes]) -> None:
-    assert plan_setup("pdf", files, tools=UV) is None
+async def test_a_package_that_does_not_exist_is_named_and_nothing_is_left(
+    line: str, message: str, tmp_path: Path, wheels: Path
+) -> None:
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        with pytest.raises(InvalidSkill, match=re.escape(message)):
+            await said(bench, PackageOptions(PackageSet((line,))))
+    assert environments(tmp_path) == []
+    assert len(list((tmp_path / "state" / "workspaces").glob("[0-9a-z]*"))) == 1
 
 
-def test_requirements_go_into_a_new_venv_by_uv() -> None:
-    found = planned({"requirements.txt": b"rich\n"})
-    assert [(step.argv, step.downloads) for step in found.steps] == [
-        (("find", ".venv", "-mindepth", "1", "-delete"), False),
-        (("python3", "-m", "venv", "--prompt", "openskills", "--without-pip", ".venv"), False),
-        (
-            ("/opt/uv", "pip", "install", "--no-progress", "--python", ".venv/bin/python", "-r", "requirements.txt"),
-            True,
-        ),
-    ]
+async def test_two_commands_at_once_build_once(tmp_path: Path, wheels: Path) -> None:
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        found = await asyncio.gather(*(bench.provide_packages("demo", SAY, TINY) for _ in range(2)))
+    assert found[0] == found[1]
+    installs = [line for line in audit_lines(tmp_path) if line.get("detail") == "installed"]
+    assert len(environments(tmp_path)) == 1
+    assert len(installs) == 2
 
 
-def test_without_uv_they_are_installed_by_pip_and_from_the_index_that_was_given() -> None:
-    tools = PackageTools(python="python3.12", index_arguments=("--no-index", "--find-links", "wheels"))
-    _, venv, install = planned({"requirements.txt": b"rich\n"}, tools=tools).steps
-    assert venv.argv == ("python3.12", "-m", "venv", "--prompt", "openskills", ".venv")
-    assert install.argv[:4] == (".venv/bin/python", "-m", "pip", "install")
-    assert install.argv[-5:] == ("--no-index", "--find-links", "wheels", "-r", "requirements.txt")
+async def test_a_cancelled_build_leaves_nothing_and_can_be_repeated(tmp_path: Path, wheels: Path) -> None:
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        building = asyncio.create_task(bench.provide_packages("demo", SAY, TINY))
+        while len(list((tmp_path / "state" / "workspaces").glob("*/tree"))) < 2:
+            await asyncio.sleep(0.01)
+        building.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await building
+        assert environments(tmp_path) == []
+        assert len(list((tmp_path / "state" / "workspaces").glob("*/tree"))) == 1
+        assert (await said(bench, TINY))[0] == "2.0\n"
 
 
-def test_the_dependencies_of_a_project_are_installed_when_there_are_no_requirements() -> None:
-    found = planned({"pyproject.toml": b"[project]\nname='x'\ndependencies = ['rich', 'httpx>=1']\n"})
-    assert found.source == "pyproject.toml"
-    assert found.steps[-1].argv[-3:] == ("--", "rich", "httpx>=1")
+async def test_progress_names_the_packages(tmp_path: Path, wheels: Path) -> None:
+    lines: list[str] = []
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        await bench.provide_packages("demo", SAY, TINY, progress=lines.append)
+    assert "installed tiny==2.0" in lines
+
+
+async def test_an_environment_that_was_removed_is_built_again(tmp_path: Path, wheels: Path) -> None:
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        await said(bench, TINY)
+        store = EnvironmentStore(tmp_path / "state" / "environments")
+        for one in store.list():
+            store.remove(one.id)
+        assert environments(tmp_path) == []
+        assert (await said(bench, TINY))[0] == "2.0\n"
+
+
+def tarball(name: str, version: str) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        files = {
+            "package/package.json": json.dumps(
+                {
+                    "name": name,
+                    "version": version,
+                    "bin": {"say-small": "bin.js"},
+                    "scripts": {"postinstall": "touch /tmp/ran; exit 1"},
+                }
+            ),
+            "package/index.js": "module.exports = () => 'small';\n",
+            "package/bin.js": "#!/usr/bin/env node\nconsole.log('from bin');\n",
+        }
+        for path, text in files.items():
+            info = tarfile.TarInfo(path)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return data.getvalue()
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm; apt-get install npm")
+@pytest.mark.parametrize("name", BACKENDS)
+async def test_npm_packages_are_found_by_require_import_and_as_programs(name: str, tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        package_json='{"dependencies": {"small": "^1.0.0"}}',
+        a_mjs="import s from 'small'; console.log(s());\n",
+    )
+    about: dict[str, bytes] = {"/small/-/small-1.0.0.tgz": tarball("small", "1.0.0")}
+    with package_server(about) as (address, _):
+        dist = {"tarball": f"http://{address}/small/-/small-1.0.0.tgz"}
+        version = {"name": "small", "version": "1.0.0", "bin": {"say-small": "bin.js"}, "dist": dist}
+        table = {"name": "small", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
+        about["/small"] = json.dumps(table).encode()
+        rules = CommandRules(index=PackageIndex(npm_registry=f"http://{address}/"))
+        async with workbench(tmp_path, rules, backend=BACKENDS[name]()) as bench:
+            for command in ("node -e \"console.log(require('small')())\"", "node a.mjs"):
+                assert await said(bench, ALWAYS, command) == ("small\n", ())
+            assert (await said(bench, ALWAYS, "say-small"))[0] == "from bin\n"
+    assert environments(tmp_path) == ["npm:small@1.0.0"]
+    assert not Path("/tmp/ran").exists()
+
+
+def make_venv(directory: Path) -> Path:
+    venv.create(directory, symlinks=True)
+    (packages,) = (directory / "lib").glob("python3*/site-packages")
+    (packages / "tiny.py").write_text("VERSION = 'of the environment'\n")
+    return directory
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+async def test_an_existing_virtual_environment_is_used_read_only(name: str, tmp_path: Path) -> None:
+    chosen = PackageOptions(venv=make_venv(tmp_path / "own"))
+    async with workbench(tmp_path, backend=BACKENDS[name]()) as bench:
+        assert await said(bench, chosen) == ("of the environment\n", ())
+        output, _ = await said(bench, chosen, "touch $VIRTUAL_ENV/new; echo $VIRTUAL_ENV")
+        assert output.startswith(f"{tmp_path}/own\n")
+    assert (tmp_path / "own" / "new").exists() == (name == "local")
+
+
+async def test_a_directory_that_is_not_an_environment_is_refused(tmp_path: Path) -> None:
+    async with workbench(tmp_path) as bench:
+        with pytest.raises(InvalidArgument, match=r"venv: '.*' is not a virtual environment"):
+            await said(bench, PackageOptions(venv=tmp_path))
+
+
+async def test_a_skills_own_environment_is_used_if_it_works(tmp_path: Path) -> None:
+    own = make_venv(put(tmp_path) / ".venv")
+    async with workbench(tmp_path, backend=SandboxBackend()) as bench:
+        assert await said(bench, PackageOptions()) == ("of the environment\n", ())
+    (own / "bin" / "python").unlink()
+    async with workbench(tmp_path, backend=SandboxBackend()) as bench:
+        output, (warning,) = await said(bench, PackageOptions())
+    assert "ModuleNotFoundError" in output
+    assert "its .venv is not used" in warning
+
+
+async def test_a_link_in_a_skills_environment_makes_no_other_directory_visible(tmp_path: Path) -> None:
+    own = make_venv(put(tmp_path) / ".venv")
+    private = tmp_path / "private"
+    (private / "bin").mkdir(parents=True)
+    (private / "lib" / "python3.11").mkdir(parents=True)
+    shutil.copy("/bin/true", private / "bin" / "python")
+    (private / "key").write_text("secret")
+    (own / "bin" / "python").unlink()
+    (own / "bin" / "python").symlink_to(private / "bin" / "python")
+    async with workbench(tmp_path, backend=SandboxBackend()) as bench:
+        output, (warning,) = await said(bench, PackageOptions(), f"cat {private}/key")
+    assert "No such file" in output
+    assert "commands cannot see its interpreter" in warning
+
+
+async def test_another_interpreter_gets_another_environment(tmp_path: Path, wheels: Path) -> None:
+    other = shutil.copy(os.path.realpath(sys.executable), tmp_path / "python")
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        await said(bench, TINY)
+        builder = PackageBuilder(settings(tmp_path), offline(wheels).index)
+        assert await builder.find(TINY.packages, bench.workspace) is not None
+
+        class OtherWorkspace:
+            interpreter = f"{other}:1:2"
+
+        assert await builder.find(TINY.packages, OtherWorkspace()) is None  # pyright: ignore[reportArgumentType]
+        OtherWorkspace.interpreter = None  # pyright: ignore[reportAttributeAccessIssue]
+        with pytest.raises(ExecutorUnavailable, match="cannot use packages of this machine"):
+            await builder.find(TINY.packages, OtherWorkspace())  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("version", "specifier", "fits"),
     [
-        (b"[project\n", "is not valid TOML"),
-        (b"[project]\ndependencies = 'rich'\n", "must be a list"),
-        (b"[project]\ndependencies = ['--index-url=x']\n", "must be a list"),
-        (b"[project]\ndependencies = [1]\n", "must be a list"),
-        (b"\xff\xfe", "is not UTF-8"),
+        ("3.11.2", ">=3.11", True),
+        ("3.11.2", ">=3.11,<3.12", True),
+        ("3.12.0", ">=3.11,<3.12", False),
+        ("3.11.2", "==3.11.*", True),
+        ("3.11.2", "~=3.10", True),
+        ("3.11.2", "~=3.10.0", False),
+        ("3.11.2", "!=3.11.2", False),
+        ("3.11.2", ">3.11", False),
+        ("3.11.2", "<=3.11", True),
+        ("3.11.2", ">=3.11 ; whatever", True),
     ],
 )
-def test_a_project_that_cannot_be_read_is_named(text: bytes, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=rf"pyproject\.toml: .*{message}"):
-        plan_setup("pdf", {"pyproject.toml": text}, tools=UV)
+def test_the_version_of_python_is_compared_with_what_a_script_requires(
+    version: str, specifier: str, fits: bool
+) -> None:
+    assert is_version_in(version, specifier) == fits
 
 
-def test_the_key_changes_with_everything_that_is_asked_for_and_with_nothing_else() -> None:
-    one = {"requirements.txt": b"-r base.txt\nrich\n", "base.txt": b"httpx\n"}
-    assert key(one) == key({**one, "SKILL.md": b"changed"})
-    assert key(one) == key(one, PackageTools(uv="/elsewhere/uv", index_arguments=("--no-index",)))
-    others = [
-        {**one, "requirements.txt": b"-r base.txt\nrich==1\n"},
-        {**one, "base.txt": b"httpx==1\n"},
-        {"requirements.txt": b"-r base.txt\nrich\n"},
-    ]
-    keys = [key(one), *(key(other) for other in others), key(one, PackageTools(python="python3.13"))]
-    assert len(set(keys)) == len(keys)
+# What a skill declares.
 
 
-def test_files_that_requirements_include_are_found_and_those_beyond_the_skill_are_not() -> None:
+@pytest.mark.parametrize(
+    ("files", "packages", "sources"),
+    [
+        ({}, "", ()),
+        ({"requirements.txt": b"\n# nothing yet\n  \n"}, "", ()),
+        ({"requirements.txt": b"rich>=13 # nice\nhttpx[http2]; python_version > '3'\n"},
+         "rich>=13, httpx[http2]; python_version > '3'", ("requirements.txt",)),
+        ({"scripts/requirements.txt": b"mcp\r\nanthropic\r\n"}, "mcp, anthropic", ("scripts/requirements.txt",)),
+        ({"requirements.txt": b"a\n", "scripts/requirements.txt": b"b\n"}, "a, b",
+         ("requirements.txt", "scripts/requirements.txt")),
+        ({"pyproject.toml": b"[tool.ruff]\nline-length = 100\n"}, "", ()),
+        ({"pyproject.toml": b"[project]\ndependencies = ['rich']\n"}, "rich", ("pyproject.toml",)),
+        ({"requirements.txt": b"", "pyproject.toml": b"[project]\ndependencies = ['rich']\n"}, "", ()),
+        ({"package.json": b'{"dependencies": {"docx": "^9.0.0", "@a/b": ">=1 <3"}}'}, "npm:docx@^9.0.0, npm:@a/b@>=1<3",
+         ("package.json",)),
+        ({"package.json": b'{"devDependencies": {"jest": "1"}}'}, "", ()),
+    ],
+)  # fmt: skip
+def test_packages_are_found_where_skills_declare_them(
+    files: dict[str, bytes], packages: str, sources: tuple[str, ...]
+) -> None:
+    found = find_declared_packages(files)
+    assert (str(found.packages), found.sources, found.warnings) == (packages, sources, ())
+
+
+def test_lines_that_choose_an_index_or_a_path_are_ignored_with_a_warning() -> None:
+    lines = (
+        b"--index-url https://evil.example/simple\n-e .\n./local.whl\nrich==1 --hash=sha256:00\nx --global-option=y\n"
+    )
+    found = find_declared_packages({"requirements.txt": lines})
+    assert found.packages.python == ("rich==1 --hash=sha256:00",)
+    assert len(found.warnings) == 4
+    assert "requirements.txt: '--index-url https://evil.example/simple' is ignored" in found.warnings[0]
+
+
+def test_included_files_and_constraints_are_read_and_those_beyond_the_skill_are_not() -> None:
     files = {
         "requirements.txt": b"-r reqs/a.txt # with a remark\n--constraint=c.txt\n-rshort.txt\nrich\n-r ../out.txt\n",
-        "reqs/a.txt": b"--requirement b.txt\n-r /etc/passwd\n-r https://example.org/r.txt\n-c \\\n  'd d.txt'\n",
-        "reqs/b.txt": b"-r a.txt\n-r ../requirements.txt\n",
+        "reqs/a.txt": b"--requirement b.txt\n-r /etc/passwd\n-r https://example.org/r.txt\n-c \\\n  'd d.txt'\none\n",
+        "reqs/b.txt": b"-r a.txt\n-r ../requirements.txt\ntwo\n",
+        "c.txt": b"rich<14\n",
     }
-    assert set(find_requirement_files(files)) == {
+    assert {*find_declaration_files(files)} >= {
         *("requirements.txt", "reqs/a.txt", "reqs/b.txt", "reqs/d d.txt", "c.txt", "short.txt", "pyproject.toml")
     }
+    assert not [name for name in find_declaration_files(files) if name.startswith(("/", ".."))]
+    found = find_declared_packages(files).packages
+    assert (set(found.python), found.constraints) == ({"rich", "one", "two"}, ("rich<14",))
 
 
 def test_requirements_that_include_ever_more_files_come_to_an_end() -> None:
     files = {"requirements.txt": b"-r 0.txt\n"} | {f"{n}.txt": f"-r {n + 1}.txt\n".encode() for n in range(1000)}
-    assert len(list(find_requirement_files(files))) < 60
+    assert len(list(find_declaration_files(files))) < 60
 
 
-def test_a_script_with_a_block_gets_an_environment_of_its_own() -> None:
-    files = {"requirements.txt": b"httpx\n", "scripts/run.py": SCRIPT}
-    found = planned(files, "scripts/run.py", PackageTools(uv="uv", index_arguments=("--no-index",)))
-    assert [step.argv for step in found.steps] == [
-        ("uv", "sync", "--script", "scripts/run.py", "--no-progress", "--no-index")
-    ]
-    assert not found.has_venv
-    assert found.marker != planned({**files, "b.py": SCRIPT}, "b.py").marker
-    assert found.key != planned({"scripts/run.py": SCRIPT.replace(b"rich", b"rich<9")}, "scripts/run.py").key
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"pyproject.toml": b"x = = 1"}, r"pyproject\.toml: is not valid TOML"),
+        ({"pyproject.toml": b"[project]\ndependencies = 'rich'"}, r"pyproject\.toml: `project\.dependencies` must be"),
+        ({"requirements.txt": b"\xff\xfe"}, r"requirements\.txt: is not UTF-8"),
+        ({"package.json": b"{"}, r"package\.json: is not valid JSON"),
+        ({"package.json": b'{"dependencies": ["x"]}'}, r"package\.json: `dependencies` must be an object"),
+        ({"package.json": b'{"dependencies": {"x; rm": "1"}}'}, "is not an npm package"),
+    ],
+)
+def test_an_invalid_declaration_is_named(files: dict[str, bytes], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        find_declared_packages(files)
 
 
 @pytest.mark.parametrize("text", [b"print(1)\n", b"# /// script\n# dependencies = []\n# ///\n", b"\xff# latin\n"])
-def test_a_script_that_asks_for_nothing_uses_what_the_skill_has(text: bytes) -> None:
+def test_a_script_that_asks_for_nothing_uses_what_the_skill_declares(text: bytes) -> None:
     files = {"requirements.txt": b"httpx\n", "run.py": text}
-    assert planned(files, "run.py") == planned(files)
-    assert plan_setup("pdf", {"run.py": text}, script="run.py", tools=UV) is None
-
-
-def test_without_uv_a_block_is_answered_with_the_remedy() -> None:
-    found = planned({"run.py": SCRIPT}, "run.py", PackageTools())
-    assert found.steps == ()
-    assert found.warnings == (
-        (
-            "run.py declares packages (rich), which needs uv; install uv where commands can find it "
-            "(pip install uv), or list the packages in requirements.txt"
-        ),
-    )
-    both = planned({"run.py": SCRIPT, "requirements.txt": b"rich\n"}, "run.py", PackageTools())
-    assert both.has_venv
-    assert len(both.steps) == 3
-    assert both.warnings == found.warnings
+    assert find_declared_packages(files, script="run.py") == find_declared_packages(files)
 
 
 def test_a_faulty_block_is_named_with_script_and_line() -> None:
     with pytest.raises(InvalidArgument, match=r"^scripts/run\.py: line 2: "):
-        plan_setup("pdf", {"scripts/run.py": b"# /// script\n# x = =\n# ///\n"}, script="./scripts/run.py", tools=UV)
+        find_declared_packages({"scripts/run.py": b"# /// script\n# x = =\n# ///\n"}, script="./scripts/run.py")
+
+
+@pytest.mark.parametrize("text", ["-e .", "--index-url x", "./x", "a\nb", "", "x --install-option=y", "/etc/passwd"])
+def test_only_names_of_packages_can_be_requested(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="is not a requirement; use one such as"):
+        PackageSet.parse([text])
+
+
+def test_packages_are_parsed_combined_and_identified_regardless_of_their_order() -> None:
+    one = PackageSet.parse(["pypdf>=5", "npm:docx@9"])
+    assert (one.python, one.npm) == (("pypdf>=5",), ("docx@9",))
+    both = one | PackageSet(("rich", "pypdf>=5"))
+    assert both.python == ("pypdf>=5", "rich")
+    assert both.digest == (PackageSet(("rich", "pypdf>=5")) | one).digest != one.digest
+    assert not PackageSet()
+
+
+def test_imports_that_are_not_in_the_standard_library_are_found() -> None:
+    files = {
+        "scripts/a.py": b"import os, PIL.Image\nfrom yaml import safe_load\nimport helpers\nfrom . import x\n",
+        "scripts/helpers.py": b"try:\n    import numpy\nexcept ImportError:\n    numpy = None\n",
+        "scripts/b.py": b"try:\n    import requests\nexcept ImportError:\n    raise SystemExit('requests')\n",
+        "scripts/c.py": b"def late():\n    import lxml.etree\nif TYPE_CHECKING:\n    import pandas\n",
+        "scripts/broken.py": b"import (",
+        "core/gif.py": b"from core.easing import x\nfrom google import genai\n",
+    }
+    found = find_imports(files)
+    assert found == {
+        "PIL": "scripts/a.py", "yaml": "scripts/a.py", "requests": "scripts/b.py", "lxml": "scripts/c.py",
+        "google": "core/gif.py",
+    }  # fmt: skip
+    names = {
+        "PIL.Image": "pillow",
+        "yaml": "pyyaml",
+        "lxml": "lxml",
+        "my_tool": "my-tool",
+        "google.genai": "google-genai",
+    }
+    assert {module: distribution_from_module(module) for module in names} == names
 
 
 @pytest.mark.parametrize(
-    ("argv", "script"),
+    ("command", "script"),
     [
         (["python3", "a.py", "x"], "a.py"),
         (["/usr/bin/python3.12", "scripts/a.py"], "scripts/a.py"),
@@ -260,241 +631,163 @@ def test_a_faulty_block_is_named_with_script_and_line() -> None:
         (["bash", "-c", "python3 a.py"], None),
         (["node", "a.py"], None),
         ([], None),
+        ("python3 'a b.py' x | cat", "a b.py"),
+        ("echo 'unclosed", None),
     ],
 )
-def test_the_script_of_a_command_line_is_recognised(argv: list[str], script: str | None) -> None:
-    assert find_script(argv) == script
+def test_the_script_of_a_command_is_recognised(command: list[str] | str, script: str | None) -> None:
+    assert find_command_script(command) == script
+    if not isinstance(command, str):
+        assert find_script(command) == script
 
 
-def test_a_script_with_a_block_is_run_by_uv_offline() -> None:
-    files = {"a.py": SCRIPT, "b.py": b"print(1)\n"}
-    ran = ("/opt/uv", "run", "--offline", "--script")
-    assert wrap_with_uv(["python3", "a.py", "x", "-v"], files, UV) == (*ran, "a.py", "x", "-v")
-    assert wrap_with_uv(["./a.py", "x"], files, UV) == (*ran, "./a.py", "x")
+# Package indexes.
 
 
-@pytest.mark.parametrize("argv", [["python3", "b.py"], ["ls", "a.py"], ["python3", "missing.py"], []])
-def test_any_other_command_stays_as_it_is(argv: list[str]) -> None:
-    files = {"a.py": SCRIPT, "b.py": b"print(1)\n"}
-    assert wrap_with_uv(argv, files, UV) == tuple(argv)
-    assert wrap_with_uv(["python3", "a.py"], files, PackageTools()) == ("python3", "a.py")
+def test_without_settings_packages_come_from_the_public_indexes(tmp_path: Path) -> None:
+    index = read_package_index({"PIP_CONFIG_FILE": os.devnull}, tmp_path)
+    assert index.find_hosts(npm=False) == ("pypi.org", "files.pythonhosted.org")
+    assert index.find_hosts(npm=True) == ("registry.npmjs.org",)
+    assert not index.has_credentials
 
 
-def test_uv_keeps_its_things_in_the_workspace() -> None:
-    assert build_uv_environment("/workspace", "pdf")["UV_CACHE_DIR"] == "/workspace/skills/pdf/.venv/.uv"
-
-
-INDEX = ("--no-index", "--find-links", "wheels")
-PIP = PackageTools(index_arguments=INDEX)
-SAY = "import tiny; print(tiny.VERSION)"
-INSTALLING_SCRIPT = f'# /// script\n# dependencies = ["tiny"]\n# ///\nimport sys\n{SAY}\nprint(sys.argv[1:])\n'
-
-
-@pytest.fixture
-def uv() -> str:
-    """The program `uv`, which is installed with the tools of this repository, or on the machine."""
-    found = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
-    if found is None:
-        pytest.skip("needs uv; pip install uv")
-    return found
-
-
-class Bench:
-    """A workspace with the skill `tiny-user`, whose folder can be changed and staged again."""
-
-    def __init__(self, executor: DirectoryExecutor, workspace: DirectoryWorkspace, folder: Path) -> None:
-        self._executor = executor
-        self._folder = folder
-        self.workspace = workspace
-
-    async def stage(self, **files: str) -> None:
-        """Change files of the skill (`_txt` is `.txt`), and stage it."""
-        for name, text in files.items():
-            (self._folder / name.replace("_", ".")).write_text(text)
-        await self.workspace.stage(await self._executor.snapshot("tiny-user", self._folder))
-
-    async def plan(self, tools: PackageTools, script: str | None = None) -> SetupPlan:
-        """What the skill needs now."""
-        files = await read_requirement_files(self.workspace, "tiny-user", *([script] if script else []))
-        found = plan_setup("tiny-user", files, script=script, tools=tools)
-        assert found is not None
-        return found
-
-    async def install(self, tools: PackageTools, script: str | None = None) -> SetupResult:
-        """Plan, and do it."""
-        return await run_setup(self.workspace, await self.plan(tools, script))
-
-    async def say(self, *argv: str, **env: str) -> str:
-        """What a command of the skill writes."""
-        command = Command(argv, skill="tiny-user", cwd="skills/tiny-user", env=env)
-        ended = await (await self.workspace.start(command)).wait()
-        return ended.stdout.text() + ended.stderr.text()
-
-
-@asynccontextmanager
-async def bench(tmp_path: Path, **files: str) -> AsyncGenerator[Bench]:
-    folder = tmp_path / "tiny-user"
-    (folder / "wheels").mkdir(parents=True)
-    for version in ("1.0", "2.0"):
-        name, data = wheel("tiny", version, f"VERSION = {version!r}\n")
-        (folder / "wheels" / name).write_bytes(data)
-    async with DirectoryExecutor(LocalBackend(), tmp_path / "state") as executor:
-        made = Bench(executor, await executor.open("session"), folder)
-        await made.stage(**files)
-        yield made
-
-
-@pytest.mark.slow
-async def test_requirements_are_installed_by_pip_and_found_by_the_skills_commands(tmp_path: Path) -> None:
-    async def scene() -> tuple[SetupResult, str, SetupResult]:
-        async with bench(tmp_path, requirements_txt="tiny==1.0\n") as made:
-            first = await made.install(PIP)
-            return first, await made.say("python3", "-c", SAY), await made.install(PIP)
-
-    first, said, second = await scene()
-    assert (first.ready, first.changed, first.warnings) == (True, True, ())
-    assert "Successfully installed tiny-1.0" in first.log
-    assert said == "1.0\n"
-    assert second == SetupResult(ready=True, changed=False)
-
-
-async def test_requirements_that_change_are_installed_anew_by_uv(tmp_path: Path, uv: str) -> None:
-    tools = PackageTools(uv=uv, index_arguments=INDEX)
-
-    seen: list[tuple[bool, str]] = []
-    async with bench(tmp_path, requirements_txt="tiny==1.0\n") as made:
-        for files in ({}, {"notes_txt": "x"}, {"requirements_txt": "tiny==2.0\n"}, {"notes_txt": "y"}):
-            await made.stage(**files)
-            done = await made.install(tools)
-            seen.append((done.changed, await made.say("python3", "-c", SAY)))
-
-    assert seen == [(True, "1.0\n"), (False, "1.0\n"), (True, "2.0\n"), (False, "2.0\n")]
-
-
-async def test_an_installation_that_was_broken_off_is_done_again(tmp_path: Path, uv: str) -> None:
-    tools = PackageTools(uv=uv, index_arguments=INDEX)
-
-    async with bench(tmp_path, requirements_txt="tiny==1.0\n") as made:
-        await made.install(tools)
-        # As after a crash: an environment of ours, half empty, and nobody has noted that it is whole.
-        await made.say("sh", "-c", f"rm {KEY}; find .venv -name 'tiny*' -delete; touch .venv/left-over")
-        done = await made.install(tools)
-        changed, said = done.changed, await made.say("sh", "-c", f'python3 -c "{SAY}"; ls .venv')
-
-    assert changed
-    assert said.startswith("1.0\n")
-    assert "left-over" not in said
-
-
-@pytest.mark.parametrize("content", ["python3 -m venv --without-pip .venv", "touch .venv/somebodys-own"])
-async def test_an_environment_that_the_skill_made_itself_is_left_alone(content: str, tmp_path: Path) -> None:
-    async def scene() -> tuple[SetupResult, str, str]:
-        async with bench(tmp_path, requirements_txt="tiny\n") as made:
-            await made.say("sh", "-c", content)
-            before = await made.say("sh", "-c", "find .venv | sort")
-            return await made.install(PIP), before, await made.say("sh", "-c", "find .venv | sort")
-
-    done, before, after = await scene()
-    assert not done.ready
-    assert done.warnings == ("requirements.txt was not installed: tiny-user has its own .venv",)
-    assert after == before
-
-
-async def test_without_a_network_for_set_up_nothing_is_tried_and_that_is_said(tmp_path: Path) -> None:
-    async with bench(tmp_path, requirements_txt="tiny\n") as made:
-        done, left = await made.install(PackageTools()), await made.say("sh", "-c", "ls -A .venv")
-
-    assert done.warnings == (
-        "requirements.txt was not installed: setup has no network access; allow the hosts of a package index",
+def test_the_settings_of_pip_are_respected(tmp_path: Path) -> None:
+    (tmp_path / "wheels").mkdir()
+    config = tmp_path / "pip.conf"
+    config.write_text(
+        "[global]\nindex-url = https://me:pw@index.example:8443/simple\nextra-index-url =\n  https://b.example/simple\n"
+        f"  file://{tmp_path}/mirror/simple\n[install]\nfind-links = {tmp_path}/wheels\ntrusted-host = index.example\n"
     )
-    assert (done.ready, done.changed, left) == (False, False, "")
+    (tmp_path / "mirror" / "simple").mkdir(parents=True)
+    index = read_package_index(
+        {"PIP_CONFIG_FILE": str(config), "PIP_TRUSTED_HOST": "other.example"}, tmp_path, ["c.example"]
+    )
+    assert index.find_hosts(npm=False) == ("c.example", "index.example:8443", "b.example")
+    assert index.mounts == (str(tmp_path / "mirror"), str(tmp_path / "wheels"))
+    assert (index.has_credentials, index.best_match, index.insecure_hosts) == (True, True, ("other.example",))
+    variables = index.build_variables(certificates=None)
+    assert variables["PIP_INDEX_URL"] == variables["UV_DEFAULT_INDEX"] == "https://me:pw@index.example:8443/simple"
+    assert "pw" not in repr(index)
 
 
-async def test_an_installation_that_fails_ends_with_the_installers_last_lines(tmp_path: Path, uv: str) -> None:
-    tools = PackageTools(uv=uv, index_arguments=INDEX)
-
-    async def scene() -> None:
-        async with bench(tmp_path, requirements_txt="no-such-package\n") as made:
-            await made.install(tools)
-
-    message = r"^tiny-user: cannot install requirements\.txt: `.*uv pip install --no-progress` failed with exit code 1"
-    with pytest.raises(InvalidSkill, match=message + r"[\s\S]*no-such-package was not found"):
-        await scene()
-
-
-async def test_an_installation_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with bench(tmp_path, requirements_txt="tiny\n") as made:
-            limits = Limits(timeout=0.05, grace=0.05)
-            await run_setup(made.workspace, await made.plan(PIP), limits=limits)
-
-    with pytest.raises(DeadlineExceeded, match=r"cannot install requirements\.txt: `\S+` timed out"):
-        await scene()
+def test_the_settings_of_uv_come_before_those_of_pip(tmp_path: Path) -> None:
+    (tmp_path / "uv").mkdir()
+    (tmp_path / "uv" / "uv.toml").write_text(
+        '[[index]]\nname = "my-index"\nurl = "https://uv.example/simple"\ndefault = true\n'
+        '[[index]]\nname = "second"\nurl = "https://second.example/simple"\n'
+    )
+    environment = {
+        "XDG_CONFIG_HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "https://pip.example/simple",
+        "UV_INDEX_SECOND_USERNAME": "me", "UV_INDEX_SECOND_PASSWORD": "p@ss",
+    }  # fmt: skip
+    index = read_package_index(environment, tmp_path)
+    assert index.urls == ("https://uv.example/simple", "https://me:p%40ss@second.example/simple")
+    assert (
+        read_package_index({**environment, "UV_DEFAULT_INDEX": "https://x.example/"}, tmp_path).urls[0]
+        == "https://x.example/"
+    )
 
 
-async def test_two_at_once_install_once(tmp_path: Path, uv: str) -> None:
-    tools = PackageTools(uv=uv, index_arguments=INDEX)
-
-    async with bench(tmp_path, requirements_txt="tiny==1.0\n") as made:
-        both = await asyncio.gather(made.install(tools), made.install(tools))
-        result = sorted(done.changed for done in both)
-
-    assert result == [False, True]
-
-
-async def test_a_cancelled_installation_is_stopped_and_can_be_done_again(tmp_path: Path, uv: str) -> None:
-    tools = PackageTools(uv=uv, index_arguments=INDEX)
-
-    async def scene() -> tuple[str, bool]:
-        async with bench(tmp_path, requirements_txt="tiny==1.0\n") as made:
-            task = asyncio.create_task(made.install(tools))
-            async with asyncio.timeout(20):
-                while not (await made.workspace.list(["skills/tiny-user/.venv/pyvenv.cfg"])).files:
-                    await asyncio.sleep(0.005)
-            task.cancel()
-            await asyncio.wait([task])
-            left = await made.say("sh", "-c", f"ls {KEY} 2>&1")
-            # Where it was quicker than we were, there is nothing to do again.
-            return left, (await made.install(tools)).ready
-
-    left, again = await scene()
-    assert "No such file" in left
-    assert again
+def test_logins_of_netrc_and_npmrc_are_used_for_their_hosts_only(tmp_path: Path) -> None:
+    (tmp_path / ".netrc").write_text("machine pip.example login me password pw\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    (tmp_path / ".npmrc").write_text(
+        "registry=https://npm.example/x/\n//npm.example/x/:_authToken=abc\n//other.example/:_authToken=no\nfund=false\n"
+    )
+    environment = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "https://pip.example/simple"}
+    index = read_package_index(environment, tmp_path)
+    assert index.urls == ("https://me:pw@pip.example/simple",)
+    assert (index.npm_registry, index.npm_settings) == (
+        "https://npm.example/x/", ("//npm.example/x/:_authToken=abc",)
+    )  # fmt: skip
 
 
-async def test_a_script_with_a_block_runs_in_the_environment_that_it_asks_for(tmp_path: Path, uv: str) -> None:
-    tools = PackageTools(uv=uv, index_arguments=INDEX)
-
-    async with bench(tmp_path, run_py=INSTALLING_SCRIPT) as made:
-        first = await made.install(tools, "run.py")
-        second = await made.install(tools, "run.py")
-        files = await read_requirement_files(made.workspace, "tiny-user", "run.py")
-        argv = wrap_with_uv(["python3", "run.py", "a b", "--c"], files, tools)
-        said = await made.say(*argv, **build_uv_environment(made.workspace.root, "tiny-user"))
-        result = first.changed, second.changed, said
-
-    assert result == (True, False, "2.0\n['a b', '--c']\n")
+@pytest.mark.parametrize(
+    ("name", "text"), [("pip.conf", "index-url = no section\n"), ("uv.toml", "index = [\n"), ("pip.conf", "\udcff")]
+)
+def test_a_configuration_file_that_cannot_be_parsed_is_named(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    variable = "PIP_CONFIG_FILE" if name == "pip.conf" else "UV_CONFIG_FILE"
+    with pytest.raises(InvalidArgument, match=rf"{name}: not a valid configuration of"):
+        read_package_index({"PIP_CONFIG_FILE": os.devnull, variable: str(tmp_path / name)}, tmp_path)
 
 
-async def test_a_plan_without_steps_gives_its_warning(tmp_path: Path) -> None:
-    async with bench(tmp_path, run_py=INSTALLING_SCRIPT) as made:
-        done = await made.install(PackageTools(), "run.py")
-
-    assert not done.ready
-    assert done.warnings[0].startswith("run.py declares packages (tiny), which needs uv")
+@pytest.mark.parametrize("url", ["ftp://x.example/", "pypi.org", "javascript:1"])
+def test_an_index_must_be_a_url(url: str) -> None:
+    with pytest.raises(InvalidArgument, match="is not a URL; use http, https or file"):
+        PackageIndex((url,))
 
 
-async def test_a_declaration_of_unreasonable_size_is_refused(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with bench(tmp_path, requirements_txt="#" * 2_000_000) as made:
-            await made.plan(PIP)
-
-    with pytest.raises(InvalidArgument, match=r"requirements\.txt: has 2,000,000 bytes"):
-        await scene()
+def test_credentials_are_removed_from_addresses() -> None:
+    assert hide_credentials("https://me:pw@h.example:1/x?y") == "https://h.example:1/x?y"
 
 
-def test_a_set_up_may_take_its_time() -> None:
-    assert LIMITS.timeout > Limits().timeout
+# Hints.
+
+
+COMMAND = Command(("true",))
+
+
+def failed(stderr: str, notes: tuple[str, ...] = ()) -> CommandResult:
+    return CommandResult(1, EndReason.EXITED, 1, CapturedOutput(), CapturedOutput(stderr.encode()), notes=notes)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "hint"),
+    [
+        ("ModuleNotFoundError: No module named 'PIL'", "--with pillow"),
+        ("Error: Cannot find module 'docx'", "--with npm:docx"),
+        ("Error [ERR_MODULE_NOT_FOUND]: Cannot find package '@a/b' imported from", "--with npm:@a/b"),
+        (
+            "ERROR: No matching distribution found for pypdf",
+            "commands cannot install packages: run again with --with pypdf",
+        ),
+        ("bash: line 1: soffice: command not found", "apt-get install libreoffice"),
+        ("sh: 1: my-tool: not found", "the program 'my-tool' is not installed where commands run;"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'pdftotext'", "apt-get install poppler-utils"),
+        (
+            "OSError: [Errno 30] Read-only file system: '/usr/x'",
+            "(/usr/x): write to out/, work/ or the skill's own folder",
+        ),
+        ("curl: (6) Could not resolve host: api.example.org", "allow a host with --network api.example.org"),
+        ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "allow a host with --network HOST"),
+        ("KeyError: 'OPENAI_API_KEY'", "add --secret OPENAI_API_KEY"),
+        ("Error: ANTHROPIC_API_KEY environment variable not set", "add --secret ANTHROPIC_API_KEY"),
+    ],
+)
+def test_a_failed_command_comes_with_the_remedy(stderr: str, hint: str) -> None:
+    (found,) = suggest_remedies(failed(stderr), COMMAND)
+    assert hint in found
+
+
+def test_a_refused_host_is_named_and_what_a_command_has_is_not_suggested() -> None:
+    note = "x.example:443 is not on the network allow-list of this command; to allow it, add 'x.example' to the list"
+    assert suggest_remedies(failed("", (note,)), replace(COMMAND, network=("y.example",))) == [
+        "the host x.example was refused: allow it with --network x.example"
+    ]
+    assert suggest_remedies(failed("KeyError: 'A_TOKEN'"), replace(COMMAND, secrets={"A_TOKEN": "x"})) == []
+    assert suggest_remedies(failed("No such file or directory: 'in.pdf'"), COMMAND) == []
+
+
+def test_hints_about_hostile_output_take_no_time() -> None:
+    for text in ("A_" * 30_000, "missing " * 8_000, ": " * 30_000, "host='" * 9_000, "a" * 60_000 + ": command"):
+        suggest_remedies(failed(text), COMMAND)
+
+
+def test_programs_that_a_skill_calls_are_found_in_commands_and_not_in_prose() -> None:
+    files = {
+        "SKILL.md": b"Make a node, then go.\n\n```bash\n$ pdftotext a.pdf | jq .\n```\nOr `qpdf --help`, `git`.\n",
+        "scripts/a.py": b"subprocess.run(['soffice', '--headless'])\nx = ['make']\nos.system('ffmpeg -i x')\n",
+        "scripts/b.sh": b"cd x && pandoc a.md\n",
+        "data.csv": b"curl wget",
+    }
+    assert find_programs(files) == {
+        "pdftotext": "SKILL.md", "jq": "SKILL.md", "qpdf": "SKILL.md", "soffice": "scripts/a.py",
+        "make": "scripts/a.py", "ffmpeg": "scripts/a.py", "pandoc": "scripts/b.sh",
+    }  # fmt: skip
+
+
+# Inline metadata.
 
 
 # The expression of the specification.

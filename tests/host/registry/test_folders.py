@@ -8,6 +8,7 @@ SKILL.md folders behind the host.
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,13 @@ from openskills.host.registry.folders import (
     resolve_paths,
     scan_directory,
 )
-from openskills.host.registry.manifest import FIELDS, FOLDER_FIELDS
+from openskills.host.registry.manifest import FIELDS, FOLDER_FIELDS, ID_PATTERN
 from openskills.host.registry.registry import Registry
+from openskills.host.registry.scripts import SkippedFile, build_ids
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem
+
+RequireProgram = Callable[[str], str]
 
 
 def names(files: tuple[ManifestFile, ...]) -> list[tuple[str, str]]:
@@ -314,12 +318,124 @@ def test_the_usual_entry_needs_no_naming_and_may_be_a_program(tmp_path: Path, se
     assert hosted(tmp_path, settings).get("shell-tools").kind == "cli:exec"
 
 
-def test_a_folder_without_entry_is_not_hosted(tmp_path: Path, settings: Settings) -> None:
-    folder(tmp_path, "only-text", "", "scripts/other.py")
+def test_a_folder_without_scripts_is_not_hosted_and_the_reason_is_given(tmp_path: Path, settings: Settings) -> None:
+    folder(tmp_path, "only-text", "", "scripts/data.json", "assets/tool.py")
     registry = hosted(tmp_path, settings)
     assert registry.list_entries() == ()
+    assert registry.skipped == (SkippedFile("only-text", "only-text", "", "it has no scripts that can be served"),)
     with pytest.raises(UnknownSkill):
         registry.get("only-text")
+
+
+def test_scripts_of_a_folder_without_manifest_are_skills_with_a_derived_schema(
+    tmp_path: Path, settings: Settings
+) -> None:
+    more = "metadata:\n  version: 1.2.0\n"
+    path = folder(tmp_path, "pdf", more, "scripts/fill_form.py", "scripts/office/pack.py", "scripts/__init__.py")
+    (path / "scripts/fill_form.py").write_text('"""Fills a form.\n\nMore."""\nprint()')
+    registry = hosted(tmp_path, settings)
+    found = registry.get("pdf.fill_form")
+    assert [one.id for one in registry.list_registrations()] == ["pdf.fill_form", "pdf.office.pack"]
+    assert (found.kind, found.entry, found.version) == ("cli:script", str(path / "scripts/fill_form.py"), "1.2.0")
+    assert found.description == "Fills a form. (scripts/fill_form.py of the skill pdf: Does pdf well.)"
+    assert found.derived == "default"
+    assert list((found.input_schema or {})["properties"]) == ["args", "stdin", "files"]
+    assert (found.allowed_root, dict(found.environment), found.secrets) == (None, {}, ())
+    assert registry.get("pdf--fill-form") is found
+    assert [(one.script, one.reason) for one in registry.skipped] == [
+        ("scripts/__init__.py", "it only marks a package")
+    ]
+
+
+def test_folders_with_a_manifest_or_entry_offer_nothing_else(tmp_path: Path, settings: Settings) -> None:
+    folder(tmp_path, "with-entry", "", "scripts/invoke.py", "scripts/other.py")
+    path = folder(tmp_path, "with-manifest", "", "scripts/run.py", "scripts/other.py")
+    (path / "manifest.yaml").write_text("type: cli\nruntime: python\nentry: scripts/run.py\n")
+    registry = hosted(tmp_path, settings)
+    assert [one.id for one in registry.list_registrations()] == ["with-entry", "with-manifest"]
+    assert registry.skipped == ()
+
+
+@pytest.mark.parametrize(
+    ("paths", "ids"),
+    [
+        (["scripts/run.py", "scripts/data.json"], ["x.run", "x.data"]),
+        (["scripts/run.py", "scripts/run.json"], ["x.run", "x.run"]),
+        (["scripts/run.py", "scripts/run.sh"], ["x.run.py", "x.run.sh"]),
+        (["scripts/Run.py", "scripts/run.py"], [None, None]),
+        (["scripts/a b.py", "scripts/a/b.py"], ["x.a_b", "x.a.b"]),
+        (["scripts/ü.py"], ["x.x"]),
+        (["scripts/tool"], ["x.tool"]),
+    ],
+)
+def test_ids_of_scripts_never_stand_for_another_script(paths: list[str], ids: list[str | None]) -> None:
+    found = build_ids("x", paths)
+    assert [found.get(path) for path in paths] == ids
+    assert all(ID_PATTERN.fullmatch(one) for one in found.values())
+
+
+def test_long_ids_are_shortened_and_stay_valid_names_of_tools() -> None:
+    paths = [f"scripts/{'deep/' * 20}{name}.py" for name in ("one", "two")]
+    found = build_ids("s" * 64, paths)
+    assert len(set(found.values())) == 2
+    assert all(ID_PATTERN.fullmatch(one) and len(one.replace(".", "--")) <= 64 for one in found.values())
+
+
+def test_a_manifest_of_the_operator_takes_precedence_over_a_derived_one(tmp_path: Path, settings: Settings) -> None:
+    path = folder(tmp_path, "pdf", "", "scripts/fill.py")
+    settings.cli_dir.mkdir(parents=True)
+    manifest = f"id: pdf.fill\ntype: cli\nruntime: script\nentry: {path}/scripts/fill.py\ntimeout_ms: 60000\n"
+    (settings.cli_dir / "fill.yaml").write_text(manifest)
+    registry = hosted(tmp_path, settings)
+    found = registry.get("pdf.fill")
+    assert (found.kind, found.timeout_ms, found.derived) == ("cli:script", 60000, "")
+    (problem,) = [one for entry in registry.list_entries() for one in entry.problems]
+    assert problem.rule == "id-taken"
+
+
+def test_a_changed_added_or_removed_script_changes_the_registry(tmp_path: Path, settings: Settings) -> None:
+    path = folder(tmp_path, "pdf", "", "scripts/fill.py")
+    registry = hosted(tmp_path, settings)
+    (path / "scripts/fill.py").write_text("print(2)")
+    assert registry.reload().changed == ("pdf.fill",)
+    (path / "scripts/more.sh").write_text("echo")
+    assert registry.reload().added == ("pdf.more",)
+    (path / "scripts/fill.py").unlink()
+    assert registry.reload().removed == ("pdf.fill",)
+    assert not registry.reload()
+
+
+def test_a_folder_with_very_many_scripts_serves_the_first_ones(tmp_path: Path, settings: Settings) -> None:
+    path = folder(tmp_path, "pdf", "", "scripts/a.sh")
+    for number in range(201):
+        (path / "scripts" / f"s{number:03}.sh").write_text("echo")
+    registry = hosted(tmp_path, settings)
+    assert len(registry.list_registrations()) == 200
+    assert [(one.script, one.reason) for one in registry.skipped] == [
+        (f"scripts/s{number}.sh", "the skill has more than 200 scripts") for number in (199, 200)
+    ]
+
+
+def test_a_manifest_in_the_folder_may_call_a_script_that_takes_arguments(tmp_path: Path, settings: Settings) -> None:
+    path = folder(tmp_path, "pdf", "", "scripts/fill.py")
+    (path / "manifest.yaml").write_text("type: cli\nruntime: script\nentry: scripts/fill.py\n")
+    assert (hosted(tmp_path, settings).get("pdf").kind, hosted(tmp_path, settings).skipped) == ("cli:script", ())
+
+
+def test_help_is_only_read_if_it_is_allowed(
+    tmp_path: Path, settings: Settings, require_program: RequireProgram
+) -> None:
+    require_program("bwrap")
+    path = folder(tmp_path, "pdf", "", "scripts/fill.py", "scripts/other.py")
+    text = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--dpi')\np.parse_args()\n"
+    (path / "scripts/fill.py").write_text(text)
+    registry = Registry.load(settings, skills=[tmp_path / "skills"], start=tmp_path, read_help=True)
+    found, other = registry.get("pdf.fill"), registry.get("pdf.other")
+    assert (found.derived, other.derived) == ("help", "default")
+    assert list((found.input_schema or {})["properties"]) == ["dpi", "args", "stdin", "files"]
+    (problem,) = registry.get_entry("pdf.other").problems
+    assert "--help printed no usage" in problem.message
+    assert hosted(tmp_path, settings).get("pdf.fill").derived == "default"
 
 
 @pytest.mark.parametrize(
@@ -427,7 +543,7 @@ def test_folders_that_come_and_go_are_seen_by_reloading(tmp_path: Path, settings
 
 
 def test_without_directories_nothing_is_looked_at(settings: Settings) -> None:
-    assert SkillFolders((), settings).scan() == ([], ())
+    assert SkillFolders((), settings).scan() == ([], [], ())
 
 
 def test_a_folder_with_another_digest_than_the_operator_pinned_is_refused(tmp_path: Path, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""OpenSkill and the Model Context Protocol: skills, their tools and hosted skills for MCP clients.
+"""MCP: skills, their tools and hosted skills for any MCP client, and tools of MCP servers for agents.
 
 Importing this package loads nothing else. It needs the extra `mcp`.
 """
@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from openskills.adapters.mcp.server import McpServer, serve_stdio
+    from openskills.adapters.mcp.tools import mcp_tools
 
 __all__ = [
     "McpServer",
+    "mcp_tools",
     "serve_stdio",
 ]
 
 _HOME = {
     "McpServer": "server",
+    "mcp_tools": "tools",
     "serve_stdio": "server",
 }
 

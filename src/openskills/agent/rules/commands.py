@@ -1,4 +1,4 @@
-"""Commands that a SKILL.md documents, and filling in the user's files, words and numbers for their examples."""
+"""Filling in the user's files, words and numbers for the examples of documented commands."""
 
 import re
 import shlex
@@ -8,50 +8,10 @@ from enum import StrEnum
 
 from openskills.agent.rules.routing import extract_words
 from openskills.catalog.vocabulary import STOP_WORDS
+from openskills.skillmd.markdown import CommandExample
 
 INPUTS = "inputs/"
 OUT = "out/"
-
-_FENCE = re.compile(r"^[ \t>]*(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
-_INLINE = re.compile(r"(?<!`)(?P<mark>`{1,2})(?!`)(?P<code>[^`\n]+)(?P=mark)(?!`)")
-_PROMPT = re.compile(r"^[$%][ \t]+")
-_COMMENT = re.compile(r"(?:^|[ \t]+)#[ \t](?P<words>.*)$")
-_RUN = re.compile(r"(?:python3?|bash|sh|node|uv run)[ \t]+[^-\s]\S*|\./\S+")
-_SCRIPT = re.compile(r"scripts/\S+")
-_SET_UP = re.compile(r"(?:^|[ \t])(?:--help|-h|--version|pip|venv|install)(?:[ \t]|$)")
-_SHELLS = frozenset({"", "bash", "sh", "shell", "console", "text", "terminal", "zsh"})
-
-
-@dataclass(frozen=True, slots=True)
-class CommandExample:
-    """A documented command, and the words that introduce it."""
-
-    command: str
-    about: str = ""
-
-
-def find_commands(body: str) -> list[CommandExample]:
-    """The commands in a Markdown text: those in fenced blocks, then inline ones, without duplicates."""
-    fenced: list[CommandExample] = []
-    inline: list[CommandExample] = []
-    heading, last, mark, language, said = "", "", "", "", ""
-    # Line continuations are joined first.
-    for raw in re.sub(r"[ \t]*\\\n[ \t]*", " ", body).split("\n"):
-        line, fence = raw.strip(), _FENCE.match(raw)
-        if fence is not None and (not mark or fence["mark"].startswith(mark)):
-            mark, language, said = ("", "", "") if mark else (fence["mark"], fence["language"].lower(), "")
-        elif mark and language in _SHELLS:
-            comment = _COMMENT.search(line)
-            command = _PROMPT.sub("", line[: comment.start()] if comment else line).strip()
-            said = f"{said} {comment['words']}" if comment else said
-            if (_RUN.match(command) or _SCRIPT.match(command)) and not _SET_UP.search(command):
-                fenced.append(CommandExample(command, f"{heading} {last} {said}".strip()))
-            said = "" if command else said
-        elif not mark:
-            codes = [_PROMPT.sub("", code["code"].strip()) for code in _INLINE.finditer(line)]
-            inline += [CommandExample(one, line) for one in codes if _RUN.match(one) and not _SET_UP.search(one)]
-            heading, last = line if line.startswith("#") else heading, line or last
-    return list({one.command: one for one in reversed((*fenced, *inline))}.values())[::-1]
 
 
 class SlotKind(StrEnum):
@@ -79,8 +39,13 @@ class CommandSlot:
 
 _WORD = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^\s"'])+""")
 _OPTIONAL = re.compile(r"""[ \t]+\[[^\]"']*\](?:\.{3}|…)?""")
-_INTERPRETERS = frozenset({"python", "python3", "bash", "sh", "node", "uv", "run"})
+_INTERPRETERS = frozenset({"python", "python3", "-m", "bash", "sh", "node", "uv", "run"})
 _OPERATORS = frozenset({"|", "||", "&&", ";", "&"})
+_OUTPUT_NAME = re.compile(
+    r"(?:.*[/_-])?(?:out|output|results?|merged|filled|converted|unpacked|clean(?:ed)?|final|modified|annotated"
+    r"|compressed|extracted|dest(?:ination)?|target)(?:[/_.-].*|\d*)",
+    re.IGNORECASE,
+)
 _OUTPUT_OPTION = re.compile(r"--?(?:o|out|output|outfile|(?:out|output)-(?:file|dir)|dest)|1?>>?")
 _OPTION_VALUE = re.compile(r"(?P<option>--[\w-]+)=(?P<value>.+)", re.DOTALL)
 _OWN_PATH = re.compile(r"(?:\./)?(?:scripts|references|assets)/|\$OUTPUT_DIR|out/")
@@ -110,6 +75,10 @@ def parse_slots(command: str) -> list[CommandSlot]:
             slot = CommandSlot(SlotKind.PLAIN, [word])
         else:
             slot = _parse_slot(word, words[index - 1], first=index == script + 1)
+            # `in.docx output.docx`: a file after the first one that is named like a result.
+            is_later = any(earlier.kind is SlotKind.FILE for earlier in slots)
+            if slot.kind in (SlotKind.FILE, SlotKind.WORD) and is_later and _OUTPUT_NAME.fullmatch(word.strip("<>\"'")):
+                slot.kind = SlotKind.OUTPUT
         last = slots[-1] if slots else None
         if last and last.kind is slot.kind and slot.kind in _MERGED_KINDS and not (last.prefix or slot.prefix):
             last.examples += slot.examples
@@ -165,15 +134,16 @@ def _classify_word(word: str) -> SlotKind:
 class CommandInstance:
     """A filled-in command; it can be run if nothing is `missing` (kinds of slots, or words that are only examples).
 
-    `used` are the user's files in it.
+    `used` are the user's files in it, `example` the documented command.
     """
 
     command: str
+    example: str
     used: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
 
-_FILES_WEIGHT, _COMPLETE_WEIGHT = 1.5, 0.5
+_FILES_WEIGHT, _COMPLETE_WEIGHT, _OWN_WEIGHT = 1.5, 0.5, 0.25
 
 
 def choose_command(
@@ -181,7 +151,8 @@ def choose_command(
 ) -> CommandInstance | None:
     """The command that shares the most `words` with a request, filled in; the first of several.
 
-    That it takes files if and only if there are some counts more than one word; that nothing is missing, less.
+    That it takes files if and only if there are some counts more than one word; that nothing is missing, less,
+    and so does a word in the command itself.
     """
     wanted = extract_words(words)
     best: tuple[float, CommandInstance] | None = None
@@ -192,7 +163,7 @@ def choose_command(
         about = " ".join((one.about.replace(one.command, " "), *(word for slot in slots for word in slot.examples)))
         takes_files = any(slot.kind is SlotKind.FILE for slot in parse_slots(one.command))
         score = len(wanted & extract_words(about)) + (_FILES_WEIGHT if takes_files is bool(files) else 0)
-        score += 0 if filled.missing else _COMPLETE_WEIGHT
+        score += _OWN_WEIGHT * len(wanted & extract_words(one.command)) + (0 if filled.missing else _COMPLETE_WEIGHT)
         if best is None or score > best[0]:
             best = score, filled
     return best[1] if best else None
@@ -201,9 +172,12 @@ def choose_command(
 def fill_command(command: str, files: Sequence[str], text: str) -> CommandInstance:
     """Fill in a command with files and values of the request. Output goes to `out/`.
 
-    A slot for one file takes the first with the same extension, or the first; a row of files takes all. Words that are
-    only examples are `missing`; numbers after an option stay as they are if the request has none for it.
+    Files are those that came with the request, or else the paths that it names. A slot for one file takes the first
+    with the same extension, or the first; a row of files takes all. Words that are only examples are `missing`; numbers
+    after an option stay as they are if the request has none for it.
     """
+    target, named = find_paths(text, files)
+    paths = {name: INPUTS + name for name in files} or {name: name for name in named}
     slots = _reorder_words(text, parse_slots(command))
     words: list[str] = []
     used: list[str] = []
@@ -212,11 +186,11 @@ def fill_command(command: str, files: Sequence[str], text: str) -> CommandInstan
         filled = slot.examples
         match slot.kind:
             case SlotKind.FILE:
-                left = _select_files(slot, [name for name in files if name not in used])
+                left = _select_files(slot, [name for name in paths if name not in used])
                 used += left
-                filled = [shlex.quote(INPUTS + name) for name in left]
+                filled = [shlex.quote(paths[name]) for name in left]
             case SlotKind.OUTPUT:
-                filled = [_build_output_path(slot.examples[0])]
+                filled = [_build_output_path(slot.examples[0], target)]
             case SlotKind.TEXT:
                 filled = [shlex.quote(one) for one in find_quotation(text)]
             case SlotKind.NUMBERS:
@@ -234,7 +208,7 @@ def fill_command(command: str, files: Sequence[str], text: str) -> CommandInstan
                 pass
         missing += [] if filled else [slot.kind]
         words += [f"{slot.prefix}{word}" for word in filled]
-    return CommandInstance(" ".join(words), tuple(used), tuple(dict.fromkeys(missing)))
+    return CommandInstance(" ".join(words), command, tuple(used), tuple(dict.fromkeys(missing)))
 
 
 def _reorder_words(text: str, slots: list[CommandSlot]) -> list[CommandSlot]:
@@ -257,7 +231,9 @@ def _select_files(slot: CommandSlot, files: list[str]) -> list[str]:
     return sorted(files, key=lambda name: not name.lower().endswith(f".{ending}"))[:1]
 
 
-def _build_output_path(example: str) -> str:
+def _build_output_path(example: str, target: str = "") -> str:
+    if target:
+        return shlex.quote(target if target.startswith(OUT) else OUT + target)
     bare = example.strip("\"'<>")
     if bare.startswith(("$OUTPUT_DIR", OUT)):
         return example
@@ -267,6 +243,22 @@ def _build_output_path(example: str) -> str:
 def _find_word(word: str, text: str) -> int:
     found = re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", text, re.IGNORECASE)
     return found.start() if found else -1
+
+
+_PATH = re.compile(r"(?<![\w./\\:@-])(?:[\w-]+/){0,8}[\w-]+(?:\.[A-Za-z]\w{0,7}|/)(?![\w/@])", re.ASCII)
+_TARGET = re.compile(r"(?:\b(?:to|into|as|in|named|called)|->|→|到|为|成)\s*[`'\"]?$", re.IGNORECASE)
+
+
+def find_paths(text: str, files: Sequence[str] = ()) -> tuple[str, list[str]]:
+    """The file that a request wants written ("to report.md"), or nothing, and other files that it names.
+
+    `files` are known already. A path that is named first is not the target: "look in a.csv".
+    """
+    found = [match for match in _PATH.finditer(text) if match.group() not in files]
+    is_first = not files and len(found) < 2
+    targets = [one for one in found if not is_first and _TARGET.search(text[max(0, one.start() - 20) : one.start()])]
+    target = targets[-1] if targets else None
+    return (target.group() if target else ""), [one.group() for one in found if one is not target]
 
 
 _QUOTED = re.compile('"([^"\n]+)"|“([^”\n]+)”|「([^」\n]+)」|『([^』\n]+)』|`([^`\n]+)`|《([^》\n]+)》')

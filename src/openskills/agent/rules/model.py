@@ -9,7 +9,7 @@ from typing import Any
 
 from openskills.agent.attached_line import split_files_line
 from openskills.agent.models.model import ModelEvent, ModelRequest, ModelResponse, TextDelta, ToolCall
-from openskills.agent.rules.commands import choose_command, find_commands
+from openskills.agent.rules.commands import choose_command
 from openskills.agent.rules.phrases import Phrasebook
 from openskills.agent.rules.routing import Route, RouteReason, route, strip_file_names, strip_skill_name
 from openskills.arguments import check_arguments
@@ -26,6 +26,7 @@ from openskills.prompt.history import (
     get_tool_calls,
     parse_json_object,
 )
+from openskills.skillmd.markdown import find_commands
 from openskills.tools.names import LOAD, RUN
 
 _LOG = logging.getLogger("openskills.agent.rules")
@@ -146,12 +147,12 @@ class RulePlan:
         # The names of the skill and of files say nothing about what to do.
         words = strip_file_names(request, self._files)
         ready = choose_command(find_commands(body), request, words, self._files)
-        if RUN not in self._tools:
-            return f"{say('no_runner', skill=skill)}\n\n{self._phrases.quote_block(body)}"
         if ready is None:
-            return f"{say('needs_model')} {say('no_command', skill=skill)}\n\n{self._phrases.quote_block(body)}"
+            return self._phrases.quote_skill(say("no_command", skill=skill), skill, body)
+        if RUN not in self._tools:
+            return self._phrases.quote_skill(say("no_runner"), skill, body, needs_model=False)
         if ready.missing:
-            return self._phrases.describe_missing(ready, skill)
+            return self._phrases.quote_skill(self._phrases.describe_missing(ready, skill), skill, body)
         return self._call(RUN, skill=skill, command=ready.command, save_as_artifacts=True)
 
     def _call(self, tool: str, **arguments: object) -> ToolCall:

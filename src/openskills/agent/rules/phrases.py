@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from openskills.agent.rules.commands import CommandInstance
+from openskills.agent.rules.commands import CommandInstance, SlotKind
 from openskills.agent.rules.routing import Route, RouteReason
 from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.prompt.blocks import to_one_line
@@ -27,22 +27,21 @@ PHRASES = {
     "timed_out": ("It took too long and was stopped.", "命令超时，已被终止。"),
     "unused": ("Not used: {files}. Ask again for them.", "还没有处理：{files}。请再发一次请求。"),
     "not_loaded": ("The skill {skill} could not be loaded: {why}", "技能 {skill} 无法加载：{why}"),
-    "needs": ("The skill {skill} needs {what}. Add it and ask again.", "技能 {skill} 需要{what}。请补充后再试一次。"),
-    "file": ("a file", "一个文件"),
-    "formula": ("something to compute, such as `2 * (3 + 4)`", "一个算式，例如 `2 * (3 + 4)`"),
+    "not_run": (
+        "The example `{command}` of the skill {skill} was not run: the request has no {what}.",
+        "技能 {skill} 的示例 `{command}` 没有运行：请求里没有{what}。",
+    ),
+    "file": ("file", "文件"),
+    "formula": ("calculation", "算式"),
     "numbers": ("numbers", "数字"),
-    "other": (
-        "`{command}` of the skill {skill} has no value for {what}.",
-        "技能 {skill} 的 `{command}` 缺少 {what} 的值。",
-    ),
+    "text": ("text in quotes", "引号中的文字"),
+    "value": ("value for `{what}`", "`{what}` 的值"),
     "no_command": (
-        "The skill {skill} has no command that a rule could run. It begins:",
-        "技能 {skill} 没有规则可以运行的命令。开头是：",
+        "The skill {skill} has no command that a rule could run.",
+        "技能 {skill} 没有规则可以运行的命令。",
     ),
-    "no_runner": (
-        "Commands cannot be run here. The skill {skill} begins:",
-        "这里不能运行命令。技能 {skill} 的说明开头是：",
-    ),
+    "no_runner": ("Commands cannot be run here.", "这里不能运行命令。"),
+    "text_of": ("The text of the skill {skill}:", "技能 {skill} 的说明："),
     "needs_model": (
         "This needs a language model: choose one with `--model NAME` or OPENSKILL_MODEL, such as openai/gpt-5.",
         "这需要语言模型：请用 `--model 名称` 或 OPENSKILL_MODEL 选择一个，例如 openai/gpt-5。",
@@ -72,6 +71,8 @@ _MAX_DESCRIPTION_CHARS = 100
 _MAX_LISTED = 5
 _MAX_LINES = 24
 _MAX_CHARACTERS = 2_000
+_MAX_SKILL_LINES = 200
+_MAX_SKILL_CHARACTERS = 16_000
 _READABLE = ("text/plain", "text/markdown", "text/csv", "application/json")
 
 
@@ -105,13 +106,17 @@ class Phrasebook:
         return "\n".join([head, "", self.say("name_one", name=names[0]), "", *lines])
 
     def describe_missing(self, ready: CommandInstance, skill: str) -> str:
-        """Say what is missing to run a command."""
-        known = [self.say(what) for what in ready.missing if what in PHRASES]
-        parts = [self.say("needs", skill=skill, what=what) for what in known]
-        if other := [what for what in ready.missing if what not in PHRASES]:
-            unknown = self.say("other", what=", ".join(other), command=ready.command, skill=skill)
-            parts.append(f"{unknown} {self.say('needs_model')}")
-        return "\n\n".join(parts)
+        """Say what the request does not have for the example of a command. Nothing is said about what a skill needs."""
+        kinds = {str(kind) for kind in SlotKind}
+        missing = [self.say(what) if what in kinds else self.say("value", what=what) for what in ready.missing]
+        joined = ("、" if self._language else ", no ").join(missing)
+        return self.say("not_run", command=ready.example, skill=skill, what=joined)
+
+    def quote_skill(self, reason: str, skill: str, body: str, *, needs_model: bool = True) -> str:
+        """A reason why nothing was run, and the text of the skill."""
+        head = f"{self.say('needs_model')} {reason}" if needs_model else reason
+        text = self.quote_block(body, _MAX_SKILL_LINES, _MAX_SKILL_CHARACTERS)
+        return f"{head}\n\n{self.say('text_of', skill=skill)}\n\n{text}"
 
     def describe_run(self, arguments: Mapping[str, object], result: str) -> str:
         """What was run, its output and files, or why it failed."""
@@ -127,10 +132,10 @@ class Phrasebook:
         files = [self.say("files", refs=", ".join(refs))] if refs else []
         return "\n\n".join([self.say("ran", **about, where=where), *parts, *files])
 
-    def quote_block(self, text: str) -> str:
+    def quote_block(self, text: str, max_lines: int = _MAX_LINES, max_characters: int = _MAX_CHARACTERS) -> str:
         """The beginning of a text, indented, so that it is not taken for code to run."""
-        lines = text[:_MAX_CHARACTERS].strip("\n").split("\n")
-        shown = [f"    {line}".rstrip() for line in lines[:_MAX_LINES]]
+        lines = text[:max_characters].strip("\n").split("\n")
+        shown = [f"    {line}".rstrip() for line in lines[:max_lines]]
         left = len(text.strip("\n").split("\n")) - len(shown)
         return "\n".join([*shown, *([f"    {self.say('more_lines', count=left)}"] if left > 0 else [])])
 

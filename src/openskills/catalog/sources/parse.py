@@ -17,14 +17,15 @@ from openskills.settings import Settings
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _PIN = re.compile(r"(.*)#sha256=([^#]*)")
+_SKILL_URI = re.compile(r"(.*)#([A-Za-z][A-Za-z0-9+.-]*://[^#]*/SKILL\.md)")
 _SUPPORTED = (
     "a folder, a SKILL.md, a .zip or .tar.gz file, an http(s) URL of an archive, a SKILL.md or an index.json, "
-    "git+https://, git+ssh://, git+file://, package:NAME, packages:"
+    "git+https://, git+ssh://, git+file://, package:NAME, packages:, mcp+https://HOST/PATH, mcp:COMMAND"
 )
 
 
-def parse_source(text: str | os.PathLike[str], settings: Settings) -> Source:
-    """The source that a text means; nothing is read or fetched yet.
+def parse_source(text: str | os.PathLike[str], settings: Settings, *, trusted: bool = False) -> Source:
+    """The source that a text means; nothing is read or fetched yet. `trusted` uses the skills of a server unasked.
 
     Schemes (`NAME://`) other than the built-in ones are entry points in the group `openskills.sources`.
     Raises `InvalidArgument` for an invalid source, with a list of the supported forms.
@@ -35,11 +36,24 @@ def parse_source(text: str | os.PathLike[str], settings: Settings) -> Source:
 
         raise InvalidArgument("source", f"invalid source {redact(written)!r}; use {_SUPPORTED}")
     if isinstance(text, str) and ":" in text:
-        return _parse_scheme(text, settings)
+        return _parse_scheme(text, settings, trusted=trusted)
     return _local_source(*_split_pin(written), settings)
 
 
-def _parse_scheme(text: str, settings: Settings) -> Source:
+def is_server_address(text: str) -> bool:
+    """Whether a text names an MCP server."""
+    return text.startswith(("mcp:", "mcp+http://", "mcp+https://"))
+
+
+def _parse_scheme(text: str, settings: Settings, *, trusted: bool) -> Source:
+    if is_server_address(text):
+        from openskills.catalog.sources.mcp import McpSource
+        from openskills.catalog.sources.mcp_client import parse_mcp_address
+
+        address, pin = _split_pin(text)
+        one = _SKILL_URI.fullmatch(address)
+        server = parse_mcp_address(one[1] if one else address, settings)
+        return McpSource(server, settings, uri=one[2] if one else "", pin=pin, trusted=trusted)
     from openskills.catalog.sources.git import GitSource, is_git_address, parse_git
 
     if is_git_address(text):

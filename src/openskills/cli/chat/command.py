@@ -7,9 +7,28 @@ from typing import Annotated
 import typer
 
 from openskills.cli.output import can_ask
-from openskills.cli.parameters import Many, Skills, Text, Trust, argument, get_settings, option
+from openskills.cli.parameters import (
+    CommandTimeout,
+    Env,
+    Install,
+    Many,
+    Network,
+    Project,
+    Secret,
+    Skills,
+    Text,
+    Trust,
+    Venv,
+    With,
+    argument,
+    get_settings,
+    option,
+    parse_grants,
+    parse_install,
+)
 from openskills.cli.sessions import complete_session
 from openskills.cli.skills import open_catalog, report_sources
+from openskills.cli.trust import collect_grants
 from openskills.errors import InvalidArgument
 
 MAX_PIPED_BYTES = 1024 * 1024
@@ -56,9 +75,14 @@ def chat(
     artifact_store: Annotated[
         Text, option("--artifact-store", "URL", "The artifact store.", show_default=False)
     ] = None,
-    install: Annotated[
-        Many, option("--install", "HOST", "Install packages that skills declare, from this host only.")
-    ] = None,
+    packages: With = None,
+    venv: Venv = None,
+    install: Install = None,
+    network: Network = None,
+    secret: Secret = None,
+    env: Env = None,
+    timeout: CommandTimeout = None,
+    project: Project = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask before every command.")] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Run commands that are not isolated without asking.")
@@ -72,8 +96,11 @@ def chat(
     Without MESSAGE it reads messages from the terminal (type /help there), or one message from a pipe. The conversation
     is stored and its name is printed; continue it with --session.
 
-    With --install, packages that a skill declares are installed before its first command, from these hosts only, which
-    the skill itself cannot reach.
+    Packages that a skill declares are installed after you agreed (--install ask), once for each version of the skill;
+    --with adds others.
+
+    --network, --secret, --env and --timeout apply to the commands of all skills, and override the project file. When a
+    skill declares variables that you did not grant, you are asked once.
 
     Isolated commands run without confirmation. Commands that are not isolated need your confirmation, and are denied
     without a terminal. --ask always asks, --yes never does.
@@ -99,20 +126,26 @@ def chat(
     words = _read_message(message, attach or [])
     if words is None and as_json:
         raise InvalidArgument("--json", "needs a message as an argument or on stdin")
+    own = parse_grants(network, secret, env, timeout, settings, packages=packages, venv=venv)
+    grants = collect_grants(own, project, settings, trusted=trust)
     options = ChatOptions(
         session=session,
         model=model,
         executor=executor or settings.executor,
         store=store,
         artifact_store=artifact_store,
-        install=tuple(install) if install else None,
+        install=parse_install("never" if as_json and install is None else install),
         ask=ask,
         yes=yes,
         interactive=can_ask(),
         verbose=verbose,
         as_json=as_json,
+        grants=grants,
     )
-    catalog = open_catalog(skills or (), settings, trusted=trust, asking=not as_json)
+    # A skill that requires a variable is not hidden if the variable is granted.
+    granted = {name: value for entry in grants.values() for name, value in entry.environment.items()}
+    with_grants = replace(settings, environment={**granted, **settings.environment})
+    catalog = open_catalog(skills or (), with_grants, trusted=trust, asking=not as_json)
     report_sources(catalog.snapshot)
     if skills and not catalog.skills:
         raise InvalidArgument("--skills", f"no usable skill in {', '.join(skills)}; see `openskills list {skills[0]}`")

@@ -12,7 +12,6 @@ import os
 import re
 import stat
 import sys
-import termios
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import TypeAlias
 
 from openskills.agent.runner import Attachment
 from openskills.cli.chat.view import ChatView, escape_text
-from openskills.cli.output import escape_line, pluralize
+from openskills.cli.output import escape_line, pluralize, read_reply
 from openskills.errors import ExecutorUnavailable, InvalidArgument, LimitExceeded
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.executors.files.tree import choose_upload_name
@@ -284,7 +283,7 @@ def create_approver(view: ChatView, *, interactive: bool) -> ApprovalCallback:
             if not interactive:
                 view.note(("denied", "bold red"), f": {NO_TERMINAL}")
                 return NO_TERMINAL
-            return parse_decision(await _read_reply(QUESTION))
+            return parse_decision(await read_reply(QUESTION))
 
     return ask
 
@@ -319,31 +318,3 @@ def _show_text(view: ChatView, title: str, text: str) -> None:
         view.note(f"    {line}")
     if len(lines) > _MAX_LINES:
         view.note(f"    … and {pluralize(len(lines) - _MAX_LINES, 'more line')}")
-
-
-async def _read_reply(prompt: str) -> str | None:
-    """Read the next line, ignoring input that was typed before the prompt. None at the end of input."""
-    descriptor = sys.stdin.fileno()
-    with contextlib.suppress(termios.error):
-        termios.tcflush(descriptor, termios.TCIFLUSH)
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[bytes] = loop.create_future()
-
-    def read() -> None:
-        loop.remove_reader(descriptor)
-        data = b""
-        # A terminal that was closed raises an error.
-        with contextlib.suppress(OSError):
-            data = os.read(descriptor, 4096)
-        if not line.done():
-            line.set_result(data)
-
-    # Not in a thread, which would still read the next message after the run was stopped.
-    loop.add_reader(descriptor, read)
-    try:
-        data = await line
-    finally:
-        loop.remove_reader(descriptor)
-    return data.decode("utf-8", "replace") if data else None

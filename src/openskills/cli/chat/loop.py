@@ -3,9 +3,9 @@
 import shlex
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 
 import typer
@@ -27,10 +27,12 @@ from openskills.cli.chat.input import LineEditor, create_approver, is_isolated, 
 from openskills.cli.chat.view import ChatView, JsonChatView, TextChatView
 from openskills.cli.output import escape_line, pluralize, warn
 from openskills.cli.sessions import COMMAND_LINE, current_user
+from openskills.cli.trust import SecretConsent, ask_on_terminal
 from openskills.errors import SkillError
 from openskills.executors.open import open_executor
 from openskills.executors.protocol import Executor
 from openskills.paths import to_printable
+from openskills.project import SkillGrants
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.settings import Settings
@@ -111,12 +113,13 @@ class ChatOptions:
     executor: str = "auto"
     store: str | None = None
     artifact_store: str | None = None
-    install: tuple[str, ...] | None = None
+    install: str = "never"
     ask: bool = False
     yes: bool = False
     interactive: bool = False
     verbose: bool = False
     as_json: bool = False
+    grants: Mapping[str, SkillGrants] = field(default_factory=dict[str, SkillGrants])
 
 
 @asynccontextmanager
@@ -131,7 +134,15 @@ async def open_chat(options: ChatOptions, catalog: Catalog, settings: Settings) 
             stack.push_async_callback(executor.close)
         ask = await _create_approver(options, executor, view, settings)
         session_options = SessionOptions(
-            ask=ask, force_save=True, before_model=tokens.record_request, install=options.install
+            ask=ask,
+            force_save=True,
+            before_model=tokens.record_request,
+            install=options.install,
+            ask_install=create_approver(view, interactive=options.interactive),
+            report_progress=lambda line: view.note(("packages", "cyan"), f": {escape_line(line)}"),
+            grants=options.grants,
+            secrets={name: settings.environment[name] for grants in options.grants.values() for name in grants.secrets},
+            ask_secrets=SecretConsent(settings, None if options.as_json else ask_on_terminal),
         )
         artifacts = open_artifact_store(options.artifact_store, settings)
         runtime = SkillRuntime(

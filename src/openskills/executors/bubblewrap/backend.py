@@ -13,7 +13,7 @@ import resource
 import signal
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,12 +25,18 @@ from openskills.executors.bubblewrap import profile
 from openskills.executors.bubblewrap.etc import ETC_STORE_NAME, SYSTEM_PATH, EtcCache, find_visible_system
 from openskills.executors.bubblewrap.reuse import IDLE_SECONDS, IdleSandboxes, SandboxPool, can_share
 from openskills.executors.bubblewrap.seccomp import build_filter
-from openskills.executors.bubblewrap.selftest import build_expected_findings, check_isolation, create_trial_workspace
+from openskills.executors.bubblewrap.selftest import (
+    PASSED,
+    build_expected_findings,
+    check_isolation,
+    create_trial_workspace,
+    identify_program,
+)
 from openskills.executors.files.descriptors import change_owner
 from openskills.executors.network.namespace import PORT, connect_proxy
 from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.protocol import LINKS, Interpreter, WorkspaceDirectory
-from openskills.executors.spec import SKILLS, Command, Isolation, Limits
+from openskills.executors.spec import ENVIRONMENTS, SKILLS, Command, Isolation, Limits
 from openskills.executors.supervisor import (
     MARKER_VARIABLE,
     PROGRAM,
@@ -145,8 +151,15 @@ class SandboxTools:
         self.options = profile.encode_options(
             profile.build_system_options(replace(system, links=(*system.links, *made)))
         )
-        self.filter = profile.SealedMemoryFile(build_filter(platform.machine()) if rules is None else rules)
+        self._rules = build_filter(platform.machine()) if rules is None else rules
+        self.filter = profile.SealedMemoryFile(self._rules)
         self.etc = EtcCache(dict(system.in_etc))
+
+    def describe_setup(self) -> Hashable:
+        """Everything that decides how its sandboxes isolate."""
+        programs = tuple(map(identify_program, (self.bwrap, self.setpriv, self.shell)))
+        # Root and other users start them in different ways.
+        return "bubblewrap", os.geteuid(), programs, self.read_only, self.options, self._rules
 
     def close(self) -> None:
         """Close the descriptors."""
@@ -207,24 +220,26 @@ class SandboxBackend:
         self._tools: SandboxTools | None = None
         self._passed = False
         self.path = (*path, *self._python.search_path(), *SYSTEM_PATH)
+        self.interpreter = self._python.identity
 
     async def check(self) -> Isolation:
-        """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with the fix if it fails."""
+        """Run the self-test; raises `ExecutorUnavailable` with the fix if it fails.
+
+        It runs once in a process for the same programs, directories and system call filter.
+        """
         async with self._checking:
             if not self._passed:
-                with create_trial_workspace() as place:
-                    await self._run_self_test(place)
+                setup = self._get_tools().describe_setup()
+                if setup not in PASSED:
+                    with create_trial_workspace() as place:
+                        await self._run_self_test(place)
+                    PASSED.add(setup)
                 self._passed = True
         return Isolation.BUBBLEWRAP
 
     async def attach(self, place: WorkspaceDirectory) -> "SandboxLauncher":
         """The launcher of this workspace's commands."""
-        if self._tools is None:
-            links = {f"{LINKS}/{name}": target for name, target in self._python.links.items()}
-            self._tools = SandboxTools(
-                self._search_path, self._read_only, links=links, bwrap=self._bwrap, rules=self._rules
-            )
-        tools = self._tools
+        tools = self._get_tools()
         if os.geteuid() == 0:
             if not place.uid:
                 raise ExecutorUnavailable("sandboxes do not run as root; give the workspace its own user")
@@ -236,11 +251,18 @@ class SandboxBackend:
         """The store with the `/etc` of a workspace's sandboxes."""
         return (self._workspaces or place.tree.parents[1]) / ETC_STORE_NAME
 
-    async def get_supervisor(self, place: WorkspaceDirectory) -> MarkedSupervisor:
-        """The process that starts commands for this workspace; a new one if the last has ended."""
+    async def get_supervisor(self, place: WorkspaceDirectory, mounts: Sequence[str] = ()) -> MarkedSupervisor:
+        """The process that starts commands for this workspace with these mounts; a new one if the last has ended."""
         # Only root starts them as other users, who may not have access to the workspaces.
-        workspaces = place.tree.parents[1] if os.geteuid() == 0 else None
-        return await self._supervisors.get(workspaces, lambda: self._start_supervisor(workspaces, place))
+        needed: tuple[Path, ...] = ()
+        if os.geteuid() == 0:
+            workspaces = place.tree.parents[1]
+            environments = workspaces.parent / ENVIRONMENTS
+            shared = (environments,) if any(Path(one).is_relative_to(environments) for one in mounts) else ()
+            others = {Path(one) for one in mounts if not Path(one).is_relative_to(environments)}
+            places = (one if one.is_dir() else one.parent for one in sorted(others))
+            needed = (workspaces, *shared, *dict.fromkeys(places))
+        return await self._supervisors.get(needed, lambda: self._start_supervisor(needed, place))
 
     async def close(self) -> None:
         """Stop everything."""
@@ -248,6 +270,14 @@ class SandboxBackend:
         if self._tools is not None:
             self._tools.close()
             self._tools = None
+
+    def _get_tools(self) -> SandboxTools:
+        if self._tools is None:
+            links = {f"{LINKS}/{name}": target for name, target in self._python.links.items()}
+            self._tools = SandboxTools(
+                self._search_path, self._read_only, links=links, bwrap=self._bwrap, rules=self._rules
+            )
+        return self._tools
 
     async def _run_self_test(self, place: WorkspaceDirectory) -> None:
         launcher = await self.attach(place)
@@ -257,12 +287,12 @@ class SandboxBackend:
             )
         finally:
             await launcher.close()
-            await self._supervisors.close_supervisor(place.tree.parents[1])
+            await self._supervisors.close_supervisor((place.tree.parents[1],))
 
-    def _start_supervisor(self, workspaces: Path | None, place: WorkspaceDirectory) -> Supervisor:
+    def _start_supervisor(self, needed: Sequence[Path], place: WorkspaceDirectory) -> Supervisor:
         argv = [sys.executable, "-I", "-S", str(PROGRAM)]
-        if workspaces is not None:
-            ours = [workspaces, PROGRAM.parent, Path(sys.prefix), *([self._bwrap.parent] if self._bwrap else [])]
+        if needed:
+            ours = [*needed, PROGRAM.parent, Path(sys.prefix), *([self._bwrap.parent] if self._bwrap else [])]
             argv = build_reach_command([*ours, self.etc_directory(place), *self._read_only], argv)
         helper = start_helper(argv, {})
         return Supervisor(helper.connection, helper)
@@ -293,6 +323,7 @@ class SandboxLauncher:
         self._tree = os.open(place.tree, _DIRECTORY)
         self._closing: set[asyncio.Task[None]] = set()
         self.path = backend.path
+        self.interpreter = backend.interpreter
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
         """Start a command with this environment and these descriptors."""
@@ -300,9 +331,11 @@ class SandboxLauncher:
         pool = self._pool
         if pool is None or not can_share(command):
             return await self._launch_in_own_sandbox(command, env, stdio)
-        kind = (command.skill, cap_limits(command.limits), await self._identify_mounts(command.skill))
+        mounts = await self._identify_mounts(command.skill)
+        kind = (command.skill, cap_limits(command.limits), mounts, command.packages.mounts)
         # The same variables as in a new sandbox.
-        marked = {**env, MARKER_VARIABLE: (await self._backend.get_supervisor(self._place)).marker}
+        starter = await self._backend.get_supervisor(self._place, command.packages.mounts)
+        marked = {**env, MARKER_VARIABLE: starter.marker}
         found = await pool.start(kind, command, marked, stdio)
         if found is None:
             found = await self._launch_in_own_sandbox(command, env, stdio)
@@ -341,7 +374,7 @@ class SandboxLauncher:
         if proxy is not None:
             env = {**env, **proxy.environment(PORT)}
         terminal = command.terminal is not None
-        found = await self._backend.get_supervisor(self._place)
+        found = await self._backend.get_supervisor(self._place, command.packages.mounts)
         argv = profile.build_command_line(
             bwrap=self._tools.bwrap,
             setpriv=self._tools.setpriv,
@@ -393,8 +426,12 @@ class SandboxLauncher:
             terminal, skill = command.terminal is not None, command.skill
             if skill is not None:
                 found[profile.SKILL_TREE] = os.open(skill, _DIRECTORY, dir_fd=skills)
+            mounts = command.packages.mounts
+            for number, path in enumerate(mounts, profile.MOUNTS):
+                # Opened here: as root, bwrap runs as a user who may not reach them.
+                found[number] = os.open(path, os.O_PATH | os.O_CLOEXEC)
             options = profile.build_command_options(
-                env=env, cwd=command.cwd, skill=skill, terminal=terminal, first=first
+                env=env, cwd=command.cwd, skill=skill, terminal=terminal, mounts=mounts, first=first
             )
             # In a memory file: every user of the machine can read command lines.
             found[profile.OPTIONS] = profile.create_memory_file(self._tools.options + profile.encode_options(options))

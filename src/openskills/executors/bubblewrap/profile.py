@@ -18,8 +18,8 @@ ROOT = "/workspace"
 HOME = "/home/u"
 USER = 1000
 
-READY, GO, OPTIONS, FILTER, ETC, TREE, SKILLS_TREE, SKILL_TREE, WORDS = range(3, 12)
-"""The descriptor numbers that `bwrap` is started with."""
+READY, GO, OPTIONS, FILTER, ETC, TREE, SKILLS_TREE, SKILL_TREE, WORDS, MOUNTS = range(3, 13)
+"""The descriptor numbers that `bwrap` is started with; `MOUNTS` is the first of those for a command's packages."""
 
 MAX_WORDS = 8000
 """`bwrap` accepts 9,000 words. Commands with more than this are read from the descriptor `WORDS`."""
@@ -80,13 +80,20 @@ def build_system_options(system: VisibleSystem) -> list[str]:
 
 
 def build_command_options(
-    *, env: Mapping[str, str], cwd: str, skill: str | None, terminal: bool, first: bool = False
+    *,
+    env: Mapping[str, str],
+    cwd: str,
+    skill: str | None,
+    terminal: bool,
+    mounts: Sequence[str] = (),
+    first: bool = False,
 ) -> list[str]:
-    """The options of one command; `skill` is the one whose folder is writable.
+    """The options of one command; `skill` is the one whose folder is writable, `mounts` are read-only.
 
     `first`: the command is process 1 of the sandbox, and reaps the others.
     """
-    options = ["--bind-fd", str(TREE), ROOT, "--ro-bind-fd", str(SKILLS_TREE), f"{ROOT}/{SKILLS}"]
+    options = [word for at, path in enumerate(mounts, MOUNTS) for word in ("--ro-bind-fd", str(at), path)]
+    options += ["--bind-fd", str(TREE), ROOT, "--ro-bind-fd", str(SKILLS_TREE), f"{ROOT}/{SKILLS}"]
     if skill is not None:
         options += ["--bind-fd", str(SKILL_TREE), f"{ROOT}/{SKILLS}/{skill}"]
     options += ["--remount-ro", "/", "--chdir", os.path.normpath(f"{ROOT}/{cwd}"), "--seccomp", str(FILTER)]

@@ -6,7 +6,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +28,18 @@ _EXCERPT = 300
 
 ExpectedFindings = Mapping[str, tuple[str, ...]]
 """The acceptable findings of each probe."""
+
+PASSED: set[Hashable] = set()
+"""The setups that have passed in this process: another executor with the same setup is not tested again."""
+
+
+def identify_program(path: str) -> tuple[str | int, ...]:
+    """A part of a setup: this program, as long as nobody changes its file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (path,)
+    return path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
 
 
 @contextmanager

@@ -226,6 +226,7 @@ class LiveContainer:
         tree: Path,
         owner: tuple[int, int],
         skill: str | None,
+        packages: tuple[str, ...] = (),
     ) -> "LiveContainer":
         """Create and start it. Raises `ExecutorUnavailable`; then nothing of it is left."""
         mounted = _find_inode(tree, skill)
@@ -235,7 +236,7 @@ class LiveContainer:
         def make() -> ContainerLink:
             link = made.link = ContainerLink(tree.absolute().parent, *owner)
             session = ContainerSession(
-                str(tree.absolute()), str(link.directory), *owner, skill if mounted else None, labels
+                str(tree.absolute()), str(link.directory), *owner, skill if mounted else None, labels, packages
             )
             made.container = engine.create(build_create_request(options, image, session))
             if options.runtime:
@@ -427,6 +428,7 @@ class ContainerLauncher:
         when_closed: Callable[["ContainerLauncher"], None],
     ) -> None:
         self.path = (LINKS, *image.path.split(":"))
+        self.interpreter = f"image:{image.id}"
         self._when_closed = when_closed
         self._place = place
         self._owner = _find_owner(place)
@@ -434,8 +436,8 @@ class ContainerLauncher:
         self._options = options
         self._image = image
         self._choosing = asyncio.Lock()
-        # The container of each skill, the one that was used last at the end.
-        self._current: dict[str | None, LiveContainer] = {}
+        # The container of each skill and its packages, the one that was used last at the end.
+        self._current: dict[tuple[str | None, tuple[str, ...]], LiveContainer] = {}
         self._earlier: list[LiveContainer] = []
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
@@ -448,7 +450,7 @@ class ContainerLauncher:
         cwd = f"{ROOT}/{command.cwd}" if command.cwd != "." else ROOT
         terminal = 0 if command.terminal else None
         launch = LaunchRequest(command.argv, env, cwd, dict(enumerate(stdio)), terminal=terminal)
-        container = await self._reserve_container(command.skill)
+        container = await self._reserve_container(command.skill, command.packages.mounts)
         return await container.run(launch, self._build_rlimits(command.limits))
 
     async def close(self) -> None:
@@ -458,22 +460,22 @@ class ContainerLauncher:
         await asyncio.gather(*(container.close() for container in containers))
         self._when_closed(self)
 
-    async def _reserve_container(self, skill: str | None) -> LiveContainer:
-        """Reserve the container of this skill, in which its folder is writable.
+    async def _reserve_container(self, skill: str | None, packages: tuple[str, ...]) -> LiveContainer:
+        """Reserve the container of this skill, in which its folder is writable and these packages are mounted.
 
         Mounts are fixed when a container is created: if the skill is staged again, a new one is started. The old one,
         or the one that was used longest ago if there are many, is closed after its last command.
         """
         async with self._choosing:
-            current = self._current.pop(skill, None)
+            current = self._current.pop((skill, packages), None)
             place = self._place
             is_current = current is not None and current.mounted == _find_inode(place.tree, skill)
             if current is None or not current.is_usable or not is_current:
                 await self._retire(current)
                 current = await LiveContainer.start(
-                    self._engine, self._options, self._image, place.id, place.tree, self._owner, skill
+                    self._engine, self._options, self._image, place.id, place.tree, self._owner, skill, packages
                 )
-            self._current[skill] = current
+            self._current[skill, packages] = current
             current.reserve()
             if len(self._current) > _MAX_CONTAINERS:
                 await self._retire(self._current.pop(next(iter(self._current))))

@@ -70,7 +70,7 @@ class ContainerImage:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSession:
-    """One workspace of a container: paths on this machine, the user of its commands, and their skill."""
+    """One workspace of a container: paths on this machine, the user of its commands, their skill and packages."""
 
     tree: str
     private: str
@@ -78,6 +78,7 @@ class ContainerSession:
     gid: int
     skill: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    packages: tuple[str, ...] = ()
 
 
 def build_create_request(options: ContainerOptions, image: ContainerImage, session: ContainerSession) -> dict[str, Any]:
@@ -136,6 +137,7 @@ def _build_binds(session: ContainerSession) -> Sequence[Mapping[str, Any]]:
         _build_bind(skills, f"{ROOT}/{SKILLS}", read_only=True),
         *([_build_bind(f"{skills}/{own}", f"{ROOT}/{SKILLS}/{own}", read_only=False)] if own is not None else []),
         _build_bind(session.private, PRIVATE, read_only=True),
+        *(_build_bind(path, path, read_only=True) for path in session.packages),
         *(_build_bind(f"{session.private}/{name}", f"/etc/{name}", read_only=True) for name in ETC),
     ]
 

@@ -355,6 +355,20 @@ class WorkspaceTree:
                 os.unlink(temporary, dir_fd=parent)
                 raise
 
+    def link_modules(self, skill: str, target: str) -> None:
+        """Link `node_modules` of a staged skill to this directory of the machine, unless it has its own."""
+        with translate_os_errors(skill), auto_close(self._directories.open(f"{SKILLS}/{skill}")) as parent:
+            try:
+                if os.readlink("node_modules", dir_fd=parent) == target:
+                    return
+                os.unlink("node_modules", dir_fd=parent)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                # A directory or file of the skill.
+                return
+            os.symlink(target, "node_modules", dir_fd=parent)
+
     def make_directory(self, path: str) -> None:
         """See `Workspace.make_directory`."""
         where = normalize_path(path)

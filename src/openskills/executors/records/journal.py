@@ -573,9 +573,9 @@ def _error_from_record(reason: str, message: str) -> SkillError:
 
 
 def build_fingerprint(request: RunRequest) -> str:
-    """A digest of everything in a request but its id."""
+    """A digest of everything in a request but its id, and where its packages are."""
     values = {field.name: getattr(request, field.name) for field in fields(request)}
     stdin = hashlib.sha256(request.stdin).hexdigest()
-    values |= {"request_id": None, "env": sorted(request.env.items()), "stdin": stdin}
+    values |= {"request_id": None, "packages": None, "env": sorted(request.env.items()), "stdin": stdin}
     whole = repr(sorted(values.items()))
     return base64.b64encode(hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()).decode()

@@ -1,32 +1,30 @@
-"""Install the Python packages that a skill declares.
+"""Packages that a skill needs: what it declares, and what its scripts import. Pure.
 
-A script with inline metadata (PEP 723) gets its own environment from `uv`:
+Declarations are `requirements.txt` (also in `scripts/`), `[project]` of `pyproject.toml`, `package.json`, and the
+inline metadata of the script that is run (PEP 723):
 
 # /// script
 # requires-python = ">=3.11"
 # dependencies = ["httpx"]
 # ///
 
-`requirements.txt`, or `[project]` of `pyproject.toml`, is installed into the skill's `.venv`; an environment that the
-skill made itself is not touched. Installation runs as commands in the workspace, under the same isolation.
+`environments.py` installs them.
 """
 
-import asyncio
+import ast
 import hashlib
+import json
 import posixpath
 import re
 import shlex
+import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, cast
-from weakref import WeakValueDictionary
 
-from openskills.errors import DeadlineExceeded, InvalidArgument, InvalidSkill
-from openskills.executors.policy import find_program
-from openskills.executors.protocol import Workspace
-from openskills.executors.spec import SKILLS, VENV, Command, CommandResult, EndReason, Limits
+from openskills.arguments import check_arguments
+from openskills.errors import InvalidArgument
 
 MAX_BLOCK = 64 * 1024
 
@@ -122,112 +120,122 @@ def _metadata_error(name: str, line: int, message: str) -> InvalidArgument:
     return InvalidArgument(name, f"line {line}: {message}")
 
 
-REQUIREMENTS, PYPROJECT = "requirements.txt", "pyproject.toml"
-CACHE = f"{VENV}/.uv"
-"""The cache of uv, with downloads and script environments, below a skill: other skills cannot write there."""
-PROMPT = "openskills"
-"""The prompt of a `.venv` that we made."""
-KEY = f"{VENV}/.openskills-key"
+REQUIREMENTS, PYPROJECT, PACKAGE_JSON = "requirements.txt", "pyproject.toml", "package.json"
+MAX_FILE = 1024 * 1024
+"""Bytes of a file that declares packages."""
 
+_DIRECTORIES = ("", "scripts/")
 _MAX_FILES = 50
-_INCLUDE = re.compile(r"(?:-r|-c|--requirement|--constraint)(?:\s+|\s*=\s*|(?<=-[rc]))(\S.*)")
+_INCLUDE = re.compile(r"(?P<kind>-r|-c|--requirement|--constraint)(?:\s+|\s*=\s*|(?<=-[rc]))(?P<file>\S.*)")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 _PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.\d+)?)?")
-_INSTALL_UV = "install uv where commands can find it (pip install uv), or list the packages in requirements.txt"
+_REQUIREMENT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\s*\[[^\]]*\])?\s*(?:$|[<>=!~;@(])[^\n]*")
+_HASH = re.compile(r"\s+--hash[= ]\S+")
+_NPM_PACKAGE = re.compile(r"(?:@[a-z0-9~_.-]+/)?[a-z0-9~_.-]+(?:@[^\s@]{1,200})?", re.IGNORECASE)
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
-class PackageTools:
-    """The programs that install packages, as commands in the workspace find them.
+class PackageSet:
+    """Packages of an environment: Python requirements with constraints, npm packages, and `requires_python`.
 
-    `index_arguments` select the package index, for pip and uv alike; with `--no-index` no network is needed.
+    Each requirement is a line of a requirements file (`pypdf>=5`, `rich[jupyter]; python_version > "3.11"`), each npm
+    package what `npm install` accepts (`docx@9`).
     """
 
-    python: str = "python3"
-    uv: str | None = None
-    index_arguments: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+    npm: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    requires_python: str | None = None
 
+    def __post_init__(self) -> None:
+        """Raises `InvalidArgument` for a requirement that is an option, a path, or something else."""
+        for line in (*self.python, *self.constraints):
+            plain = _HASH.sub("", line)
+            if not _REQUIREMENT.fullmatch(plain) or " --" in plain:
+                raise InvalidArgument("packages", f"{line[:100]!r} is not a requirement; use one such as 'pypdf>=5'")
+        for package in self.npm:
+            if not _NPM_PACKAGE.fullmatch(package):
+                raise InvalidArgument("npm", f"{package[:100]!r} is not an npm package; use one such as 'docx@9'")
 
-@dataclass(frozen=True, slots=True)
-class SetupStep:
-    """One command of a setup, run in the skill's directory; `downloads` means that it needs the network."""
+    @classmethod
+    def parse(cls, items: Sequence[str]) -> "PackageSet":
+        """A set from texts such as `pypdf>=5` and, for npm, `npm:docx@9`."""
+        npm = tuple(item.removeprefix("npm:").strip() for item in items if item.startswith("npm:"))
+        return cls(tuple(item.strip() for item in items if not item.startswith("npm:")), npm)
 
-    argv: tuple[str, ...]
-    downloads: bool = False
+    def __bool__(self) -> bool:
+        return bool(self.python or self.npm)
 
+    def __or__(self, other: "PackageSet") -> "PackageSet":
+        """The packages of both; each requirement once."""
+        return PackageSet(
+            tuple(dict.fromkeys((*self.python, *other.python))),
+            tuple(dict.fromkeys((*self.npm, *other.npm))),
+            tuple(dict.fromkeys((*self.constraints, *other.constraints))),
+            other.requires_python or self.requires_python,
+        )
 
-@dataclass(frozen=True, slots=True)
-class SetupPlan:
-    """The setup of a skill or script. `source` is the file that declares the packages.
-
-    `key` depends on the declaration, and is written to the file `marker` below the skill's directory at the end.
-    Without steps nothing can be installed, and the warnings say why.
-    """
-
-    skill: str
-    source: str
-    key: str
-    marker: str
-    steps: tuple[SetupStep, ...]
-    warnings: tuple[str, ...] = ()
+    def __str__(self) -> str:
+        return ", ".join((*self.python, *(f"npm:{package}" for package in self.npm)))
 
     @property
-    def has_venv(self) -> bool:
-        """Whether it fills the skill's `.venv`."""
-        return self.marker == KEY
+    def digest(self) -> str:
+        """Identifies the set, whatever the order of its packages."""
+        parts = [sorted(self.python), sorted(self.npm), sorted(self.constraints), self.requires_python]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def plan_setup(
-    skill: str,
-    files: Mapping[str, bytes],
-    *,
-    script: str | None = None,
-    tools: PackageTools = PackageTools(),  # noqa: B008 - frozen
-) -> SetupPlan | None:
-    """Plan the installation for a skill's command; None if nothing is declared.
+@dataclass(frozen=True, slots=True)
+class DeclaredPackages:
+    """What a skill or one of its scripts declares, in which files; `warnings` name what is not supported."""
 
-    `files` has the skill's files by path, at least those of `find_requirement_files`. The inline metadata of `script`
-    takes precedence. Raises `InvalidArgument` for an invalid declaration.
+    packages: PackageSet = PackageSet()
+    sources: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def find_declared_packages(files: Mapping[str, bytes], *, script: str | None = None) -> DeclaredPackages:
+    """The packages that a skill declares, for a command that runs `script`.
+
+    `files` has the skill's files by path, at least those of `find_declaration_files` and the script. A script whose
+    inline metadata has dependencies needs exactly these. Raises `InvalidArgument` for an invalid declaration.
     """
     metadata = _read_metadata(files, script) if script is not None else None
-    if script is None or metadata is None or not metadata.dependencies:
-        return _plan_for_skill(skill, files, tools)
-    if tools.uv is not None:
-        return _plan_for_script(skill, script, metadata, tools, tools.uv)
-    packages = ", ".join(metadata.dependencies)
-    warning = f"{script} declares packages ({packages}), which needs uv; {_INSTALL_UV}"
-    own = _plan_for_skill(skill, files, tools) or SetupPlan(skill, script, "", KEY, ())
-    return SetupPlan(skill, own.source, own.key, own.marker, own.steps, (warning,))
+    if script is not None and metadata is not None and metadata.dependencies:
+        lines, warnings = _select_requirements(metadata.dependencies, script)
+        packages = PackageSet(lines, requires_python=metadata.requires_python)
+        return DeclaredPackages(packages, (posixpath.normpath(script),) if lines else (), warnings)
+    found, sources, warnings = PackageSet(), list[str](), list[str]()
+    for directory in _DIRECTORIES:
+        name = f"{directory}{REQUIREMENTS}"
+        if name not in files:
+            name = f"{directory}{PYPROJECT}"
+            lines, skipped = _select_requirements(_read_project_requirements(files, name), name)
+            declared = PackageSet(lines)
+        else:
+            declared, skipped = _read_requirements(files, name)
+        npm = PackageSet(npm=_read_npm_dependencies(files, f"{directory}{PACKAGE_JSON}"))
+        sources += [name] * bool(declared) + [f"{directory}{PACKAGE_JSON}"] * bool(npm)
+        found, warnings = found | declared | npm, [*warnings, *skipped]
+    return DeclaredPackages(found, tuple(sources), tuple(warnings))
 
 
-def find_requirement_files(files: Mapping[str, bytes]) -> Iterator[str]:
+def find_declaration_files(files: Mapping[str, bytes]) -> Iterator[str]:
     """The names of the files that declare packages, including files before included ones; they may be missing.
 
     The caller reads them one by one into `files` while iterating.
     """
-    waiting, seen = [REQUIREMENTS], set[str]()
+    waiting, seen = [f"{directory}{REQUIREMENTS}" for directory in _DIRECTORIES], set[str]()
     while waiting and len(seen) < _MAX_FILES:
         name = waiting.pop()
         if name not in seen:
             seen.add(name)
             yield name
-            waiting += _find_includes(name, _decode_file(files, name))
-    yield PYPROJECT
-
-
-def wrap_with_uv(argv: Sequence[str], files: Mapping[str, bytes], tools: PackageTools) -> tuple[str, ...]:
-    """The command line that runs a script with inline metadata in its environment, from the skill's directory.
-
-    Any other command line is returned unchanged, also without uv.
-    """
-    script = find_script(argv)
-    if script is None or tools.uv is None:
-        return tuple(argv)
-    metadata = _read_metadata(files, script)
-    if metadata is None or not (metadata.dependencies or metadata.requires_python):
-        return tuple(argv)
-    rest = argv[1:] if argv[0] == script else argv[2:]
-    return (tools.uv, "run", "--offline", "--script", script, *rest)
+            waiting += [path for _, path in _find_includes(name, _decode_file(files, name))]
+    for directory in _DIRECTORIES:
+        yield f"{directory}{PYPROJECT}"
+        yield f"{directory}{PACKAGE_JSON}"
 
 
 def find_script(argv: Sequence[str]) -> str | None:
@@ -239,17 +247,14 @@ def find_script(argv: Sequence[str]) -> str | None:
     return None
 
 
-def build_uv_environment(root: str, skill: str) -> dict[str, str]:
-    """The variables for uv and a skill, in a workspace that commands see at `root`."""
-    return {
-        "UV_CACHE_DIR": f"{root}/{SKILLS}/{skill}/{CACHE}",
-        "UV_PYTHON_DOWNLOADS": "never",
-        "UV_NO_CONFIG": "1",
-        # Also trust the machine's own certificate authorities; the second name is for older versions.
-        "UV_SYSTEM_CERTS": "1",
-        "UV_NATIVE_TLS": "1",
-        "UV_LINK_MODE": "copy",
-    }
+def find_command_script(command: str | Sequence[str]) -> str | None:
+    """The Python script that a command starts with; None for anything else."""
+    if not isinstance(command, str):
+        return find_script(command)
+    try:
+        return find_script(shlex.split(command))
+    except ValueError:
+        return None
 
 
 def _read_metadata(files: Mapping[str, bytes], script: str) -> ScriptMetadata | None:
@@ -258,56 +263,82 @@ def _read_metadata(files: Mapping[str, bytes], script: str) -> ScriptMetadata | 
     return parse_script_metadata(files.get(name, b"").decode("utf-8", "replace"), name=name)
 
 
-def _plan_for_script(skill: str, script: str, metadata: ScriptMetadata, tools: PackageTools, uv: str) -> SetupPlan:
-    sync = (uv, "sync", "--script", script, "--no-progress", *tools.index_arguments)
-    key = _compute_digest("script", tools.python, metadata.text)
-    name = hashlib.sha256(f"{skill}/{posixpath.normpath(script)}".encode()).hexdigest()[:24]
-    return SetupPlan(skill, script, key, f"{CACHE}/openskills-{name}", (SetupStep(sync, downloads=True),))
+def _read_requirements(files: Mapping[str, bytes], first: str) -> tuple[PackageSet, tuple[str, ...]]:
+    """The requirements of a file and of those that it includes, and warnings about other lines."""
+    waiting, seen = [("-r", first)], set[str]()
+    lines: dict[str, list[str]] = {"-r": [], "-c": []}
+    warnings: list[str] = []
+    while waiting and len(seen) < _MAX_FILES:
+        kind, name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        text = _decode_file(files, name)
+        found, skipped = _select_requirements(
+            (line for line in _split_lines(text) if not _INCLUDE.fullmatch(line)), name
+        )
+        lines[kind] += found
+        warnings += skipped
+        waiting += [("-c" if "-c" in (kind, included) else "-r", path) for included, path in _find_includes(name, text)]
+    return PackageSet(tuple(lines["-r"]), constraints=tuple(lines["-c"])), tuple(warnings)
 
 
-def _plan_for_skill(skill: str, files: Mapping[str, bytes], tools: PackageTools) -> SetupPlan | None:
-    source = REQUIREMENTS if REQUIREMENTS in files else PYPROJECT
-    wanted = ("-r", REQUIREMENTS) if source == REQUIREMENTS else _read_project_requirements(files)
-    if not wanted or (source == REQUIREMENTS and not _split_lines(_decode_file(files, REQUIREMENTS))):
-        return None
-    names = (name for name in find_requirement_files(files) if name != PYPROJECT)
-    texts = [part for name in names for part in (name, _decode_file(files, name))]
-    key = _compute_digest(source, tools.python, *wanted, *texts)
-    empty = SetupStep(("find", VENV, "-mindepth", "1", "-delete"))
-    venv = (tools.python, "-m", "venv", "--prompt", PROMPT, *(("--without-pip",) if tools.uv else ()), VENV)
-    python = f"{VENV}/bin/python"
-    if tools.uv:
-        installer = (tools.uv, "pip", "install", "--no-progress", "--python", python)
-    else:
-        quiet = ("--no-input", "--disable-pip-version-check", "--no-cache-dir", "--progress-bar", "off")
-        installer = (python, "-m", "pip", "install", *quiet)
-    install = SetupStep((*installer, *tools.index_arguments, *wanted), downloads=True)
-    return SetupPlan(skill, source, key, KEY, (empty, SetupStep(venv), install))
+def _select_requirements(lines: Iterable[str], source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The lines that name packages, and warnings about the others."""
+    kept: list[str] = []
+    warnings: list[str] = []
+    for line in lines:
+        plain = _HASH.sub("", line).strip()
+        if _REQUIREMENT.fullmatch(plain) and " --" not in plain:
+            kept.append(line)
+        else:
+            warnings.append(f"{source}: {line[:100]!r} is ignored; only names of packages are supported")
+    return tuple(kept), tuple(warnings)
 
 
-def _read_project_requirements(files: Mapping[str, bytes]) -> tuple[str, ...]:
-    """The dependencies of `[project]`, as arguments for an installer."""
+def _read_project_requirements(files: Mapping[str, bytes], name: str) -> tuple[str, ...]:
+    """The dependencies of `[project]`."""
     try:
-        table = tomllib.loads(_decode_file(files, PYPROJECT))
+        table = tomllib.loads(_decode_file(files, name))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InvalidArgument(PYPROJECT, f"is not valid TOML: {error}") from None
+        raise InvalidArgument(name, f"is not valid TOML: {error}") from None
     project: object = table.get("project", {})
     found: object = cast("dict[str, object]", project).get("dependencies", []) if isinstance(project, dict) else []
     names = cast("list[object]", found) if isinstance(found, list) else None
-    if names is None or not all(isinstance(name, str) and not name.lstrip().startswith("-") for name in names):
-        raise InvalidArgument(PYPROJECT, "`project.dependencies` must be a list of requirements")
-    return ("--", *cast("list[str]", names)) if names else ()
+    if names is None or not all(isinstance(one, str) for one in names):
+        raise InvalidArgument(name, "`project.dependencies` must be a list of requirements")
+    return tuple(cast("list[str]", names))
 
 
-def _find_includes(name: str, text: str) -> list[str]:
-    """The files in the skill that a requirements file includes."""
-    found: list[str] = []
+def _read_npm_dependencies(files: Mapping[str, bytes], name: str) -> tuple[str, ...]:
+    if name not in files:
+        return ()
+    try:
+        table: object = json.loads(_decode_file(files, name))
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(name, f"is not valid JSON: {error}") from None
+    found: object = cast("dict[str, object]", table).get("dependencies", {}) if isinstance(table, dict) else None
+    if not isinstance(found, dict) or not all(
+        isinstance(one, str) for one in cast("dict[str, object]", found).values()
+    ):
+        raise InvalidArgument(name, "`dependencies` must be an object with a version for each package")
+    versions = cast("dict[str, str]", found)
+    # npm separates name and version with `@`; a range such as `>=1 <3` has spaces.
+    return tuple(
+        f"{package}@{version.replace(' ', '')}" if version else package for package, version in versions.items()
+    )
+
+
+def _find_includes(name: str, text: str) -> list[tuple[str, str]]:
+    """The files in the skill that a requirements file includes, each with `-r` or `-c`."""
+    found: list[tuple[str, str]] = []
     for line in _split_lines(text):
         match = _INCLUDE.fullmatch(line)
-        words = _split_words(match[1]) if match else []
-        if words and "://" not in words[0]:
-            found.append(posixpath.normpath(posixpath.join(posixpath.dirname(name), words[0])))
-    return [path for path in found if not path.startswith(("/", ".."))]
+        words = _split_words(match["file"]) if match else []
+        if match and words and "://" not in words[0]:
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(name), words[0]))
+            found.append(("-c" if "c" in match["kind"].strip("-")[:1] else "-r", path))
+    return [(kind, path) for kind, path in found if not path.startswith(("/", ".."))]
 
 
 def _split_words(text: str) -> list[str]:
@@ -329,220 +360,73 @@ def _decode_file(files: Mapping[str, bytes], name: str) -> str:
         raise InvalidArgument(name, f"is not UTF-8 (byte {error.start})") from None
 
 
-def _compute_digest(*parts: str) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(f"{len(part)}:{part}".encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+_DIFFERENT_NAMES = """
+PIL pillow  yaml pyyaml  cv2 opencv-python-headless  bs4 beautifulsoup4  sklearn scikit-learn  skimage scikit-image
+docx python-docx  pptx python-pptx  fitz pymupdf  dotenv python-dotenv  dateutil python-dateutil  Crypto pycryptodome
+jwt pyjwt  magic python-magic  serial pyserial  attr attrs  git gitpython  OpenSSL pyopenssl  usb pyusb  zmq pyzmq
+psycopg2 psycopg2-binary  MySQLdb mysqlclient  ruamel ruamel.yaml  slugify python-slugify  pkg_resources setuptools
+ffmpeg ffmpeg-python  OpenGL pyopengl  telegram python-telegram-bot  jose python-jose  multipart python-multipart
+markdown_it markdown-it-py  googleapiclient google-api-python-client
+"""
+_DISTRIBUTIONS: Mapping[str, str] = dict(
+    zip(_DIFFERENT_NAMES.split()[::2], _DIFFERENT_NAMES.split()[1::2], strict=True)
+)
+"""Distributions whose name differs from that of the module that is imported."""
 
 
-MAX_FILE = 1024 * 1024
-LIMITS = Limits(timeout=900.0, output_bytes=64 * 1024)
-"""The limits of each command of a setup."""
-
-_TEMPORARY = f"{VENV}/.tmp"
-_WITH_TEMPORARY = 'mkdir -p "$1" && export TMPDIR="$1" && shift && exec "$@"'
-_LAST_LINES = 20
-_NOTE = 'mkdir -p "$(dirname "$1")" && printf %s "$2" > "$1"'
-_busy: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-
-
-@dataclass(frozen=True, slots=True)
-class SetupResult:
-    """The result of a setup. `ready`: the packages are installed; `changed`: they were installed just now."""
-
-    ready: bool
-    changed: bool
-    log: str = ""
-    warnings: tuple[str, ...] = ()
+def distribution_from_module(module: str) -> str:
+    """The distribution that probably provides a module: `PIL.Image` is in `pillow`."""
+    top = module.partition(".")[0]
+    if module.startswith("google.genai"):
+        return "google-genai"
+    if module.startswith("google.protobuf"):
+        return "protobuf"
+    return _DISTRIBUTIONS.get(top, top.replace("_", "-").lower())
 
 
-async def read_requirement_files(workspace: Workspace, skill: str, *scripts: str) -> dict[str, bytes]:
-    """Read the existing files of a staged skill that declare packages, and these scripts."""
-    found: dict[str, bytes] = {}
-    for name in chain(scripts, find_requirement_files(found)):
-        data = await _read_skill_file(workspace, skill, name)
-        if data is not None:
-            found[name] = data
+def find_imports(files: Mapping[str, bytes]) -> dict[str, str]:
+    """The modules that the skill's Python files import and that are neither its own nor in the standard library.
+
+    Maps each top-level name to the first file that imports it. Files that cannot be parsed are skipped; optional
+    imports, in a `try` that catches `ImportError`, are not included.
+    """
+    own = {posixpath.basename(name).removesuffix(".py") for name in files if name.endswith(".py")}
+    own |= {part for name in files for part in posixpath.dirname(name).split("/")}
+    found: dict[str, str] = {}
+    for name, data in sorted(files.items()):
+        if not name.endswith(".py"):
+            continue
+        try:
+            tree = ast.parse(data)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for module in _find_imported_modules(tree.body):
+            top = module.partition(".")[0]
+            if top and top not in own and top not in sys.stdlib_module_names:
+                found.setdefault(module if top == "google" else top, name)
     return found
 
 
-async def run_setup(
-    workspace: Workspace, plan: SetupPlan, *, allowed_network: Sequence[str] = (), limits: Limits = LIMITS
-) -> SetupResult:
-    """Run a plan unless it is done already. Calls for the same skill wait for each other.
-
-    Only downloads get the network, and only to the hosts of `allowed_network` (see `allowlist.py`); without hosts
-    nothing is downloaded, with a warning. An interrupted setup starts over; a `.venv` that the skill made is not
-    touched. Raises `InvalidSkill` with the last output lines if it fails, `DeadlineExceeded` if it takes too long.
-    """
-    if not plan.steps:
-        return SetupResult(ready=False, changed=False, warnings=plan.warnings)
-    lock = _busy.setdefault((workspace.id, plan.skill), asyncio.Lock())
-    async with lock:
-        if await is_setup_done(workspace, plan):
-            return SetupResult(ready=True, changed=False, warnings=plan.warnings)
-        reason = await _find_obstacle(workspace, plan, allowed_network)
-        if reason:
-            return SetupResult(ready=False, changed=False, warnings=(*plan.warnings, reason))
-        log = await _install(workspace, plan, tuple(allowed_network), limits)
-    return SetupResult(ready=True, changed=True, log=log, warnings=plan.warnings)
+def _find_imported_modules(statements: Iterable[ast.AST]) -> Iterator[str]:
+    waiting = list(statements)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module or ""
+        elif isinstance(node, ast.Try) and any(_catches_import_error(handler) for handler in node.handlers):
+            waiting += [*node.handlers, *node.orelse, *node.finalbody]
+        elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
+            waiting += ast.iter_child_nodes(node)
 
 
-async def is_setup_done(workspace: Workspace, plan: SetupPlan) -> bool:
-    """Whether a plan has been completed."""
-    return await _read_skill_file(workspace, plan.skill, plan.marker) == plan.key.encode()
-
-
-async def _find_obstacle(workspace: Workspace, plan: SetupPlan, allowed_network: Sequence[str]) -> str:
-    if plan.has_venv and await _is_foreign_venv(workspace, plan.skill):
-        return f"{plan.source} was not installed: {plan.skill} has its own {VENV}"
-    if not allowed_network and any(step.downloads and "--no-index" not in step.argv for step in plan.steps):
-        return f"{plan.source} was not installed: setup has no network access; allow the hosts of a package index"
-    return ""
-
-
-async def _is_foreign_venv(workspace: Workspace, skill: str) -> bool:
-    """Whether `.venv` is not empty and was not made by us."""
-    config = await _read_skill_file(workspace, skill, f"{VENV}/pyvenv.cfg")
-    if config is not None:
-        return f"prompt = '{PROMPT}'".encode() not in config
-    found = await workspace.list([f"{SKILLS}/{skill}/{VENV}/{name}" for name in ("[!.]*", "[!.]*/**")], limit=1)
-    return bool(found.files)
-
-
-async def _install(workspace: Workspace, plan: SetupPlan, network: tuple[str, ...], limits: Limits) -> str:
-    note = SetupStep(("sh", "-c", _NOTE, "sh", plan.marker, plan.key))
-    steps = (*plan.steps, SetupStep(("rm", "-rf", _TEMPORARY)), note)
-    return "".join([await _run_step(workspace, plan, step, network, limits) for step in steps])
-
-
-async def _run_step(
-    workspace: Workspace, plan: SetupPlan, step: SetupStep, network: tuple[str, ...], limits: Limits
-) -> str:
-    # Unpacked packages can be larger than the temporary directory of a sandbox.
-    temporary = f"{workspace.root}/{SKILLS}/{plan.skill}/{_TEMPORARY}"
-    argv = ("sh", "-c", _WITH_TEMPORARY, "sh", temporary, *step.argv) if step.downloads else step.argv
-    command = Command(
-        argv,
-        skill=plan.skill,
-        cwd=f"{SKILLS}/{plan.skill}",
-        env=build_uv_environment(workspace.root, plan.skill),
-        limits=limits,
-        network=network if step.downloads else (),
+def _catches_import_error(handler: ast.ExceptHandler) -> bool:
+    caught = ast.dump(handler.type) if handler.type is not None else "ImportError"
+    # A handler that ends the program or raises again does not make the import optional.
+    ends = any(
+        isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and "exit" in ast.dump(node.func))
+        for statement in handler.body
+        for node in ast.walk(statement)
     )
-    process = await workspace.start(command)
-    try:
-        ended = await process.wait()
-    except BaseException:
-        # Cancelled: it must not keep running.
-        await process.kill()
-        raise
-    return _check_step(ended, plan, step)
-
-
-def _check_step(ended: CommandResult, plan: SetupPlan, step: SetupStep) -> str:
-    log = ended.stdout.text() + ended.stderr.text()
-    last_lines = "\n".join(log.rstrip().split("\n")[-_LAST_LINES:])
-    what = f"{plan.skill}: cannot install {plan.source}"
-    if ended.ending is EndReason.TIMED_OUT:
-        raise DeadlineExceeded(f"{what}: `{step.argv[0]}` timed out\n{last_lines}")
-    if ended.exit_code:
-        reason = ended.detail or f"`{' '.join(step.argv[:4])}` failed with exit code {ended.exit_code}"
-        raise InvalidSkill(f"{what}: {reason}\n{last_lines}")
-    return log
-
-
-async def _read_skill_file(workspace: Workspace, skill: str, name: str) -> bytes | None:
-    try:
-        async with workspace.open(f"{SKILLS}/{skill}/{name}") as reading:
-            size = reading.info.size
-            if size <= MAX_FILE:
-                return b"".join([chunk async for chunk in reading.chunks])
-    except InvalidArgument:
-        return None
-    raise InvalidArgument(name, f"has {size:,} bytes; the maximum for a file that declares packages is {MAX_FILE:,}")
-
-
-_SCRIPT_FIRST = re.compile(r"\s*(?:python(?:3(?:\.\d+)?)?\s+)?[\w./-]+\.py(?=\s|$)")
-
-
-@dataclass(frozen=True, slots=True)
-class CommandRewrite:
-    """The command line and variables that run a script with its packages."""
-
-    argv: tuple[str, ...]
-    env: dict[str, str]
-
-
-class PackageInstaller:
-    """Installs packages in one workspace. `index_arguments` select the package index, as for pip and uv."""
-
-    def __init__(self, workspace: Workspace, *, index_arguments: tuple[str, ...] = ()) -> None:
-        self._workspace = workspace
-        self._index_arguments = index_arguments
-        self._tools: PackageTools | None = None
-        self._plain: set[tuple[str, str, str]] = set()
-
-    def with_index(self, arguments: tuple[str, ...]) -> "PackageInstaller":
-        """The same workspace with packages from another index."""
-        if arguments == self._index_arguments:
-            return self
-        return PackageInstaller(self._workspace, index_arguments=arguments)
-
-    async def get_status(self, skill: str, *, script: str | None = None) -> SetupResult | None:
-        """The result of `install` if there is nothing to do or nothing can be done; None if it would install."""
-        found = await self._plan_setup(skill, script)
-        if found is None or not found.steps:
-            return SetupResult(ready=found is None, changed=False, warnings=found.warnings if found else ())
-        done = await is_setup_done(self._workspace, found)
-        return SetupResult(ready=True, changed=False, warnings=found.warnings) if done else None
-
-    async def install(self, skill: str, *, script: str | None = None, network: Sequence[str] = ()) -> SetupResult:
-        """Install the packages that a staged skill, or one of its scripts, declares, unless that is done.
-
-        `network` is only for the installation. Raises `InvalidSkill` with the last output lines if it fails.
-        """
-        found = await self._plan_setup(skill, script)
-        if found is None:
-            return SetupResult(ready=True, changed=False)
-        return await run_setup(self._workspace, found, allowed_network=network)
-
-    async def rewrite_command(
-        self, skill: str, digest: str, wanted: str | tuple[str, ...], cwd: str
-    ) -> CommandRewrite | None:
-        """Rewrite a command whose script has inline metadata (PEP 723) to run with uv; None for other commands."""
-        argv, rest = _split_command(wanted)
-        script = find_script(argv)
-        if script is None or cwd != f"{SKILLS}/{skill}" or (skill, digest, script) in self._plain:
-            return None
-        files = await read_requirement_files(self._workspace, skill, script)
-        # Looking for uv starts a process, so only a script with a block pays for it.
-        has_block = b"# /// script" in files.get(script, b"")
-        changed = wrap_with_uv(argv, files, await self._find_tools()) if has_block else argv
-        if changed == argv:
-            # A snapshot never changes.
-            self._plain.add((skill, digest, script))
-            return None
-        if isinstance(wanted, str):
-            # Still run by a shell, for variables and pipes.
-            changed = ("bash", "-c", shlex.join(changed) + rest)
-        return CommandRewrite(changed, build_uv_environment(self._workspace.root, skill))
-
-    async def _plan_setup(self, skill: str, script: str | None) -> SetupPlan | None:
-        files = await read_requirement_files(self._workspace, skill, *([script] if script else []))
-        return plan_setup(skill, files, script=script, tools=await self._find_tools())
-
-    async def _find_tools(self) -> PackageTools:
-        if self._tools is None:
-            uv = await find_program(self._workspace, ("uv",), Command(("uv",), run_dir="runs/set-up"))
-            self._tools = PackageTools(uv=uv.file if uv else None, index_arguments=self._index_arguments)
-        return self._tools
-
-
-def _split_command(wanted: str | tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """The leading words of a command, and for a shell command the text after them."""
-    if not isinstance(wanted, str):
-        return wanted, ""
-    match = _SCRIPT_FIRST.match(wanted)
-    return (tuple(match[0].split()), wanted[match.end() :]) if match else ((), "")
+    return not ends and ("ImportError" in caught or "ModuleNotFoundError" in caught or "'Exception'" in caught)

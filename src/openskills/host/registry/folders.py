@@ -145,7 +145,7 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-_KINDS_ON_DISK = ("cli:python", "cli:exec")
+_KINDS_ON_DISK = ("cli:python", "cli:exec", "cli:script")
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,18 +316,25 @@ class SkillFolders:
         self._settings = settings
         self._catalog: Catalog | None = None
 
-    def scan(self) -> tuple[list[HostedFolder], tuple[Problem, ...]]:
-        """The current folders, and problems with the directories and skills."""
+    def scan(self) -> tuple[list[HostedFolder], list[Skill], tuple[Problem, ...]]:
+        """The current folders, the skills without entry and manifest, and problems with the directories and skills."""
         if not self._directories:
-            return [], ()
+            return [], [], ()
         if self._catalog is None:
             self._catalog = Catalog.from_paths(*self._directories, settings=self._settings)
         else:
             self._catalog.refresh()
         snapshot = self._catalog.snapshot
-        folders = [_build_hosted_folder(skill, None) for skill in snapshot.skills]
-        folders += [_build_hosted_folder(hidden.skill, hidden.reason) for hidden in snapshot.hidden.values()]
-        return [folder for folder in folders if folder is not None], snapshot.problems
+        hidden = {each.skill.name: each.reason for each in snapshot.hidden.values()}
+        folders: list[HostedFolder] = []
+        others: list[Skill] = []
+        for skill in (*snapshot.skills, *(each.skill for each in snapshot.hidden.values())):
+            folder = _build_hosted_folder(skill, hidden.get(skill.name))
+            if folder is None:
+                others.append(skill)
+            else:
+                folders.append(folder)
+        return folders, others, snapshot.problems
 
 
 def _build_hosted_folder(skill: Skill, hidden: str | None) -> HostedFolder | None:

@@ -18,6 +18,7 @@ import jsonschema_rs
 from openskills.errors import InvalidArgument
 from openskills.host.model import HostLimits, Registration, SkillStartMethod
 from openskills.host.runners.kinds import MODULE_PATTERN, RUNNER_KINDS
+from openskills.project import SECRET_NAME_PATTERN
 from openskills.settings import DEFAULT_TIMEOUT_MS, parse_amount
 from openskills.skillkit.entry import InvalidJson, parse_json, reject_number
 from openskills.skillmd.frontmatter import LineIndex
@@ -422,8 +423,8 @@ def _parse_scalar(text: str) -> str | int | float | bool:
     return text if number is None or number in (float("inf"), float("-inf")) else number
 
 
-ID_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-ID_FORM = "a valid id; use up to 64 of a-z, 0-9, _ and -, starting with a letter or digit"
+ID_PATTERN = re.compile(r"[a-z0-9](?:[a-z0-9_-]|\.(?=[a-z0-9_-])){0,63}")
+ID_FORM = "a valid id; use up to 64 of a-z, 0-9, _, - and single dots, starting with a letter or digit"
 MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
 
 FOLDER_FIELDS = (
@@ -451,11 +452,7 @@ FIELDS = (
     "options",
     "digest",
 )
-FOLDER_KINDS = tuple(name for name, kind in RUNNER_KINDS.items() if kind.isolated)
-SECRET_NAME_PATTERN = re.compile(
-    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)|APIKEY|PASSWORD", re.IGNORECASE
-)
-"""Names of variables that probably hold secrets."""
+FOLDER_KINDS = tuple(name for name in RUNNER_KINDS if name.startswith("cli:"))
 DIGEST_PREFIX = "sha256:"
 _MAX_BYTES = 1024**5
 

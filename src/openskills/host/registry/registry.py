@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 from openskills.errors import InvalidArgument, InvalidSkill, UnknownSkill
+from openskills.executors.requests import InstallMode, PackageOptions
+from openskills.executors.staging.packages import PackageSet
 from openskills.host.model import Registration
 from openskills.host.registry.folders import (
     FileStamp,
@@ -33,14 +35,19 @@ from openskills.host.registry.folders import (
 from openskills.host.registry.manifest import (
     ID_FORM,
     ID_PATTERN,
+    MAX_TIMEOUT_MS,
     ManifestDefaults,
     ManifestResult,
     parse_manifest,
 )
+from openskills.host.registry.scripts import HostedScript, ScriptFinder, SkippedFile
 from openskills.host.runners.kinds import RUNNER_KINDS
+from openskills.host.runners.script import HelpReader
 from openskills.paths import to_printable
+from openskills.project import NO_GRANTS, SkillGrants, combine_grants
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity, select_errors
+from openskills.version import __version__
 
 SkillStatus = Literal["ready", "broken", "unavailable"]
 _MAX_SUGGESTIONS = 3
@@ -82,8 +89,14 @@ class RegistryChanges:
 class RegistrySnapshot:
     """An immutable state of the registry, sorted by id. Of duplicate ids one counts; the others are broken."""
 
-    def __init__(self, entries: Iterable[RegistryEntry] = (), problems: Iterable[Problem] = ()) -> None:
+    def __init__(
+        self,
+        entries: Iterable[RegistryEntry] = (),
+        problems: Iterable[Problem] = (),
+        skipped: Iterable[SkippedFile] = (),
+    ) -> None:
         self.problems = tuple(problems)
+        self.skipped = tuple(skipped)
         self.by_id: dict[str, RegistryEntry] = {}
         losers: list[RegistryEntry] = []
         # Usable ones first: a broken manifest does not displace another, unless the operator wants the skill refused.
@@ -100,13 +113,19 @@ class RegistrySnapshot:
     @cached_property
     def stamp(self) -> str:
         """A digest of the content."""
-        return blake2b(repr((self.entries, self.problems)).encode(errors="replace"), digest_size=16).hexdigest()
+        return blake2b(
+            repr((self.entries, self.problems, self.skipped)).encode(errors="replace"), digest_size=16
+        ).hexdigest()
 
     def is_same_as(self, other: "RegistrySnapshot") -> bool:
-        return self.entries == other.entries and self.problems == other.problems
+        found, earlier = (self.entries, self.problems, self.skipped), (other.entries, other.problems, other.skipped)
+        return found == earlier
 
     def get_entry(self, skill_id: str) -> RegistryEntry:
-        """The entry with this id; `_` and `-` are equivalent. Raises `UnknownSkill` with similar ids."""
+        """The entry with this id; `_` and `-` are equivalent, and `--` stands for a dot.
+
+        Raises `UnknownSkill` with similar ids.
+        """
         found = self._find_entry(skill_id)
         if found is None:
             # Comparing is slow and callers may ask often: only plausible ids are compared.
@@ -142,7 +161,7 @@ class RegistrySnapshot:
 
 
 def _normalize_id(skill_id: str) -> str:
-    return skill_id.replace("-", "_")
+    return skill_id.replace(".", "__").replace("-", "_")
 
 
 def _report_duplicate(entry: RegistryEntry, winner: RegistryEntry) -> RegistryEntry:
@@ -165,10 +184,18 @@ class Registry:
         *,
         manifests: Sequence[Path] = (),
         skills: Sequence[Path] = (),
+        grants: Mapping[str, SkillGrants] | None = None,
         start: Path | None = None,
         kinds: Collection[str] | None = None,
+        read_help: bool = False,
+        install: str = "never",
     ) -> None:
         self._settings = settings
+        self._install = InstallMode(install)
+        self._grants = {_normalize_id(name): entry for name, entry in (grants or {}).items()}
+        # Scripts see no directory of the host.
+        base = Registration("", "", "", __version__, timeout_ms=settings.timeout_ms, executor=settings.executor)
+        self._scripts = ScriptFinder(base, settings.search_path, HelpReader(settings) if read_help else None)
         self._directories = (settings.cli_dir, *manifests)
         self._skills = tuple(skills)
         self._skill_folders = SkillFolders(skills, settings)
@@ -196,21 +223,36 @@ class Registry:
         *,
         manifests: Sequence[Path] = (),
         skills: Sequence[Path] = (),
+        grants: Mapping[str, SkillGrants] | None = None,
         start: Path | None = None,
         kinds: Collection[str] | None = None,
+        read_help: bool = False,
+        install: str = "never",
     ) -> "Registry":
         """Load the manifests and scripts of `settings.cli_dir`, the manifests in the directories `manifests`, and the
         SKILL.md folders below the directories `skills`.
 
-        `start` is the base of relative paths in manifests, by default the current directory. `kinds` are the known
-        kinds, by default the built-in ones and those of installed packages. Raises `InvalidArgument` for a missing
-        directory; errors in files are in their entries.
+        `grants` is what scripts and programs may use besides what manifests say, by skill (`*`: all); a granted timeout
+        is the limit of every kind of skill. `start` is the base of relative paths in manifests, by default the current
+        directory. `kinds` are the known kinds, by default the built-in ones and those of installed packages. With
+        `read_help`, scripts without a manifest are run with `--help` in a sandbox, to derive their schemas; with
+        `install` `always`, packages that their skills declare are installed. Raises
+        `InvalidArgument` for a missing directory; errors in files are in their entries.
         """
         for option, directories in (("--manifests", manifests), ("--skills", skills)):
             for directory in directories:
                 if not directory.is_dir():
                     raise InvalidArgument(option, f"{directory} is not a directory")
-        registry = cls(settings, manifests=manifests, skills=skills, start=start, kinds=kinds)
+        registry = cls(
+            settings,
+            manifests=manifests,
+            skills=skills,
+            grants=grants,
+            start=start,
+            kinds=kinds,
+            read_help=read_help,
+            install=install,
+        )
         registry.reload()
         return registry
 
@@ -229,6 +271,11 @@ class Registry:
     def problems(self) -> tuple[Problem, ...]:
         """Problems with the directories themselves."""
         return self._offer.problems
+
+    @property
+    def skipped(self) -> tuple[SkippedFile, ...]:
+        """Skills and scripts that are not served, with the reasons."""
+        return self._offer.skipped
 
     def get(self, skill_id: str) -> Registration:
         return self._offer.get(skill_id)
@@ -260,25 +307,33 @@ class Registry:
                 del self._absent[registration.id]
             else:
                 self._absent[registration.id] = noted
-            self._publish(self._found, self._offer.problems)
+            self._publish(self._found, self._offer.problems, self._offer.skipped)
 
     def reload(self) -> RegistryChanges:
         """Read what has changed on disk. Errors in files are in their entries."""
         with self._reloading:
             directories = [scan_directory(directory) for directory in self._directories]
-            folders, problems = self._skill_folders.scan()
-            manifests = [*self._read_manifests(directories), *self._read_folders(folders)]
+            folders, others, problems = self._skill_folders.scan()
+            derived = self._scripts.find(others)
+            manifests = [
+                *self._read_manifests(directories),
+                *self._read_folders(folders),
+                *map(self._build_script_entry, derived.scripts),
+            ]
             found = (*manifests, *self._read_scripts(directories[0], manifests))
             for path in self._read.keys() - {entry.origin for entry in found}:
                 del self._read[path]
-            return self._publish(found, (*(each for one in directories for each in one.problems), *problems))
+            faults = (*(each for one in directories for each in one.problems), *problems)
+            return self._publish(found, faults, derived.skipped)
 
-    def _publish(self, found: tuple[RegistryEntry, ...], problems: tuple[Problem, ...]) -> RegistryChanges:
+    def _publish(
+        self, found: tuple[RegistryEntry, ...], problems: tuple[Problem, ...], skipped: tuple[SkippedFile, ...]
+    ) -> RegistryChanges:
         earlier = {entry.origin: entry for entry in self._found}
         self._found = tuple(_reuse_entry(earlier, entry) for entry in found)
         before = {entry.origin: entry for entry in self._offer.entries}
         offer = RegistrySnapshot(
-            (_reuse_entry(before, self._check_availability(entry)) for entry in self._found), problems
+            (_reuse_entry(before, self._check_availability(entry)) for entry in self._found), problems, skipped
         )
         changes = offer.compare_with(self._offer)
         if not offer.is_same_as(self._offer):
@@ -296,13 +351,30 @@ class Registry:
 
     def _read_folders(self, folders: Sequence[HostedFolder]) -> Iterable[RegistryEntry]:
         for folder in folders:
-            defaults = replace(self._defaults, in_folder=True, **folder.manifest_defaults())
+            timeout = self._get_timeout(self._get_grants(folder.skill))
+            defaults = replace(self._defaults, in_folder=True, timeout_ms=timeout, **folder.manifest_defaults())
             if folder.manifest is not None:
                 parsed, origin = self._parse_file(folder.manifest, defaults), folder.manifest.path
             else:
                 parsed = parse_manifest(b"", name=folder.skill, is_json=False, defaults=defaults)
                 origin = folder.location
             yield self._build_entry(parsed, origin, _FOLDER_RANK, folder.problems, folder=folder.directory)
+
+    def _build_script_entry(self, script: HostedScript) -> RegistryEntry:
+        problems = tuple(_locate_problem(problem, script.path) for problem in script.problems)
+        # Grants are written for a skill; a script of it is `skill.script`.
+        grants = self._get_grants(script.id.partition(".")[0]).merge(self._grants.get(script.id, NO_GRANTS))
+        packages = PackageOptions(PackageSet(grants.packages, grants.npm), grants.venv, self._install)
+        registration = replace(
+            self._apply_grants(script.registration, grants),
+            origin=script.path,
+            timeout_ms=self._get_timeout(grants),
+            packages=packages,
+        )
+        content = read_stamp(script.path)
+        return RegistryEntry(
+            script.id, registration, problems, "ready", script.path, content=content, rank=_FOLDER_RANK
+        )
 
     def _read_scripts(
         self, directory: ManifestDirectory, manifests: Sequence[RegistryEntry]
@@ -368,14 +440,38 @@ class Registry:
         content = read_stamp(registration.entry) if registration.kind.startswith("cli:") else None
         return RegistryEntry(parsed.id, registration, told, "ready", origin, lines, rank, content, pin)
 
+    def _get_grants(self, skill_id: str) -> SkillGrants:
+        return combine_grants(self._grants, _normalize_id(skill_id))
+
+    def _get_timeout(self, grants: SkillGrants) -> int:
+        if grants.timeout is None:
+            return self._settings.timeout_ms
+        return min(max(1, round(grants.timeout * 1000)), MAX_TIMEOUT_MS)
+
+    def _apply_grants(self, registration: Registration, grants: SkillGrants) -> Registration:
+        """Add what the operator grants to a script or program; a variable overrides that of the manifest."""
+        known = RUNNER_KINDS.get(registration.kind)
+        if known is None or not registration.kind.startswith("cli:") or not grants:
+            return registration
+        return replace(
+            registration,
+            environment={**registration.environment, **grants.environment},
+            secrets=tuple(dict.fromkeys((*registration.secrets, *grants.secrets))),
+            network=grants.network,
+        )
+
     def _apply_limits(
         self, registration: Registration, lines: dict[str, int | None]
     ) -> tuple[Registration, list[Problem]]:
-        """Variables that the operator has set are limits of what manifests say; `lines` keeps the fields that count."""
+        """What the operator has set limits what manifests say; `lines` keeps the fields that count."""
         settings, problems = self._settings, list[Problem]()
+        grants = self._get_grants(registration.id)
+        registration = self._apply_grants(registration, grants)
 
         def report(field: str, *, wider: bool, limit: object) -> None:
             line, name = lines.get(field), f"OPENSKILL_{field.upper()}"
+            if field == "timeout_ms" and grants.timeout is not None:
+                name = "the granted timeout"
             if wider:
                 del lines[field]
                 message = f"{field}: the manifest may only narrow {name}, which is used instead: {limit}"
@@ -385,10 +481,13 @@ class Registry:
                 problems.append(Problem(f"{field.replace('_', '-')}-narrowed", message, Severity.NOTE, line))
 
         timeout, root = registration.timeout_ms, registration.allowed_root
-        limit = settings.timeout_ms
-        if "timeout_ms" in lines and settings.environment.get("OPENSKILL_TIMEOUT_MS") and timeout != limit:
+        limit = self._get_timeout(grants)
+        is_limited = grants.timeout is not None or bool(settings.environment.get("OPENSKILL_TIMEOUT_MS"))
+        if "timeout_ms" in lines and is_limited and timeout != limit:
             report("timeout_ms", wider=timeout > limit, limit=limit)
             registration = replace(registration, timeout_ms=min(timeout, limit))
+        elif "timeout_ms" not in lines and grants.timeout is not None:
+            registration = replace(registration, timeout_ms=limit)
         if "allowed_root" in lines and settings.environment.get("OPENSKILL_ALLOWED_ROOT") and root is not None:
             roots = [Path(os.path.realpath(one)) for one in self._roots]
             wider = not any(root.is_relative_to(one) for one in roots)

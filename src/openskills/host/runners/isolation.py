@@ -1,8 +1,8 @@
 """How processes of hosted skills are started: in a sandbox (bubblewrap), or as plain local processes.
 
 In a sandbox a skill sees the system, the interpreter, the directory of its script and its `allowed_root` (read-only
-unless `writable: true`), at their usual paths, and no network. Skills get these variables, those of their manifest, and
-nothing else of the host's environment:
+unless `writable: true`), at their usual paths, and no network but the hosts that the operator grants. Skills get these
+variables, those of their manifest and grants, and nothing else of the host's environment:
 
 | variable | value |
 |---|---|
@@ -39,6 +39,8 @@ from openskills.executors.bubblewrap.profile import (
     encode_options,
 )
 from openskills.executors.local import SYSTEM_PATH as LOCAL_PATH
+from openskills.executors.network.namespace import PORT, connect_proxy
+from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.protocol import LINKS, Interpreter
 from openskills.executors.records.leases import UidLease, UidPool
 from openskills.executors.spec import Isolation, Limits
@@ -181,6 +183,7 @@ class SandboxIsolation:
         self._supervisors = SupervisorRegistry()
         self._uid: UidLease | None = None
         self._passed = False
+        self._proxies: set[asyncio.Task[None]] = set()
 
     async def check(self) -> None:
         """See `SkillIsolation.check`: the self-test of the sandbox, once."""
@@ -220,6 +223,9 @@ class SandboxIsolation:
         )
         if uid is not None:
             _change_owner(stdio, uid)
+        proxy = FilteringProxy(registration.network) if registration.network else None
+        if proxy is not None:
+            env = {**env, **proxy.environment(PORT)}
         options = build_sandbox_options(shown, self._directory, env)
         with _open_descriptors(tools, etc, options) as descriptors:
             launch = LaunchRequest(
@@ -228,16 +234,25 @@ class SandboxIsolation:
                 "/",
                 {**dict(enumerate(stdio)), **descriptors},
                 handshake=(READY, GO),
+                hold=proxy is not None,
                 contained=True,
                 user=uid,
             )
             try:
-                return await found.supervisor.start(launch)
+                process = await found.supervisor.start(launch)
             except InvalidArgument as error:
                 raise ExecutorUnavailable(f"{tools.bwrap}: {error.message}; nothing was run") from error
+        if proxy is not None:
+            task = await connect_proxy(process, proxy, uid)
+            # A task without a reference may be garbage-collected while it runs.
+            self._proxies.add(task)
+            task.add_done_callback(self._proxies.discard)
+        return process
 
     async def close(self) -> None:
         await self._supervisors.close()
+        if self._proxies:
+            await asyncio.wait(self._proxies)
         if self._tools is not None:
             self._tools.close()
             self._tools = None

@@ -35,7 +35,8 @@ class RunnerKind:
     """A kind of skill. `runner` is the class; it gets the isolation of the host if it is `isolated`, else the settings.
 
     `entry` describes the field `entry` of a manifest, which `is_entry` checks. `options` are fields for this kind only,
-    at the top level of a manifest or below `options`. `isolation` is where its code runs, unless it is `isolated`.
+    at the top level of a manifest or below `options`. `isolation` is where its code runs, unless it is `isolated`;
+    `executor` means that of the executor.
     """
 
     runner: str
@@ -58,6 +59,12 @@ RUNNER_KINDS: Mapping[str, RunnerKind] = {
         "the path of a program such as ./skills_cli/convert",
         ("args",),
         isolated=True,
+    ),
+    "cli:script": RunnerKind(
+        "openskills.host.runners.script:ScriptRunner",
+        "the path of a script of a skill such as ./skills/pdf/scripts/fill_form.py",
+        ("args",),
+        isolation="executor",
     ),
     "http": RunnerKind(
         "openskills.host.runners.http:HttpRunner",
@@ -82,6 +89,7 @@ RUNNER_KINDS: Mapping[str, RunnerKind] = {
 
 
 _ISOLATIONS = {"sandbox": "bubblewrap", "local": "none"}
+_EXECUTOR_ISOLATIONS = {**_ISOLATIONS, "container": "container", "landlock": "landlock"}
 
 
 def list_isolations(executor: str, settings: Settings) -> tuple[str, ...]:
@@ -101,6 +109,10 @@ def list_isolations(executor: str, settings: Settings) -> tuple[str, ...]:
 def describe_isolation(kind: str, executor: str, settings: Settings) -> str:
     """Where the code of a skill runs: `bubblewrap`, `container`, `remote` (another server), or `none`."""
     known = RUNNER_KINDS.get(kind)
+    if known is not None and known.isolation == "executor":
+        name = settings.executor if executor == "auto" else executor
+        # `auto` prefers the sandbox; the result of a call says what it was.
+        return _EXECUTOR_ISOLATIONS.get("sandbox" if name == "auto" else name, name)
     if known is None or not known.isolated:
         return "none" if known is None else known.isolation
     try:

@@ -152,7 +152,7 @@ def outcome_from_output(written: RawSkillOutput) -> Outcome:
     if is_result_like(found.value):
         return _outcome_from_result(written, found)
     if written.returncode:
-        return _bad_output(written, f"the skill {_describe_exit(written.returncode)}, and its output is not a result")
+        return _bad_output(written, f"the skill {describe_exit(written.returncode)}, and its output is not a result")
     return success_outcome(found.value, notes=_build_notes(written, found))
 
 
@@ -187,7 +187,7 @@ def _outcome_from_result(written: RawSkillOutput, found: JsonMatch) -> Outcome:
         failure = _add_stderr(parse_failure(result.get("error")), written)
         return failure_outcome(failure, version=version, notes=notes)
     if written.returncode:
-        return _bad_output(written, f"the skill reported success, but {_describe_exit(written.returncode)}", found)
+        return _bad_output(written, f"the skill reported success, but {describe_exit(written.returncode)}", found)
     if result.get("error") is not None:
         _add_warning(notes, "success is true, so error is ignored")
     data = result.get("data")
@@ -215,13 +215,14 @@ def _describe_missing_result(written: RawSkillOutput, fault: str) -> str:
     if not written.returncode:
         return f"invalid output of the skill: {fault}"
     if written.stdout.strip():
-        return f"the skill {_describe_exit(written.returncode)}, with invalid output: {fault}"
+        return f"the skill {describe_exit(written.returncode)}, with invalid output: {fault}"
     lines = excerpt(written.stderr, written.secrets).splitlines()
     last = f": {lines[-1].strip()[:_MAX_LAST_LINE]}" if lines else ""
-    return f"the skill {_describe_exit(written.returncode)} without output{last}"
+    return f"the skill {describe_exit(written.returncode)} without output{last}"
 
 
-def _describe_exit(returncode: int) -> str:
+def describe_exit(returncode: int) -> str:
+    """The end of a process in words; a signal is negative."""
     if returncode > 0:
         return f"exited with status {returncode}"
     try:

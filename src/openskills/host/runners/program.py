@@ -210,13 +210,30 @@ def encode_call_input(input: Mapping[str, Any]) -> bytes:  # noqa: A002 - the wo
         return json.dumps({"input": dict(input)}).encode()
 
 
+class SkillSlots:
+    """Limits the concurrent calls of each skill: to the limit of its manifest, or else to `concurrency`."""
+
+    def __init__(self, concurrency: int) -> None:
+        self._concurrency = concurrency
+        self._found: dict[str, tuple[int, asyncio.Semaphore]] = {}
+
+    def get(self, registration: Registration) -> asyncio.Semaphore:
+        limit = registration.limits.concurrency or self._concurrency
+        found = self._found.get(registration.id)
+        if found is None or found[0] != limit:
+            found = self._found[registration.id] = (limit, asyncio.Semaphore(limit))
+        return found[1]
+
+    def forget(self, skill_id: str) -> None:
+        self._found.pop(skill_id, None)
+
+
 class ExecRunner:
     """Implements `SkillRunner`. `concurrency` is the default limit of concurrent calls per skill."""
 
     def __init__(self, places: IsolationProvider, *, concurrency: int) -> None:
         self._places = places
-        self._concurrency = concurrency
-        self._turns: dict[str, tuple[int, asyncio.Semaphore]] = {}
+        self._slots = SkillSlots(concurrency)
 
     async def prepare(self, registration: Registration) -> None:
         entry = registration.entry
@@ -231,7 +248,7 @@ class ExecRunner:
         place = await self._places.get(registration)
         try:
             async with asyncio.timeout_at(call.deadline):
-                turn = self._get_semaphore(registration)
+                turn = self._slots.get(registration)
                 await turn.acquire()
         except TimeoutError:
             return timeout_outcome(registration.timeout_ms, RawSkillOutput(b"", notes=_build_notes(place)))
@@ -241,17 +258,10 @@ class ExecRunner:
             turn.release()
 
     async def forget(self, skill_id: str) -> None:
-        self._turns.pop(skill_id, None)
+        self._slots.forget(skill_id)
 
     async def close(self) -> None:
         """See `SkillRunner.close`. Nothing to close."""
-
-    def _get_semaphore(self, registration: Registration) -> asyncio.Semaphore:
-        limit = registration.limits.concurrency or self._concurrency
-        found = self._turns.get(registration.id)
-        if found is None or found[0] != limit:
-            found = self._turns[registration.id] = (limit, asyncio.Semaphore(limit))
-        return found[1]
 
     async def _run(self, place: SkillIsolation, registration: Registration, call: Call) -> Outcome:
         argv = (registration.entry, *read_arguments(registration))

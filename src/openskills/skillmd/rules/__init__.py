@@ -4,14 +4,16 @@ A rule is a function with the decorator `define_rule` in one of the modules here
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from itertools import groupby
 from operator import itemgetter
 
 from openskills.skillmd.parse import ParsedSkill
-from openskills.skillmd.problem import Problem, summarize_problems
+from openskills.skillmd.problem import Problem, Severity, summarize_problems
 from openskills.skillmd.rules import portability, specification, style
 from openskills.skillmd.rules.rule import READING_RULES, Finding, Rule, RuleStage, Subject
+from openskills.skillmd.suppressions import find_suppressions
 
 _DEFINED = tuple(
     value
@@ -30,6 +32,22 @@ FATAL_RULES = frozenset(rule.id for rule in ALL_RULES if rule.fatal)
 """The ids of problems with which a skill is not loaded."""
 
 _KNOWN = frozenset(rule.id for rule in ALL_RULES)
+
+
+def describe_unknown_rule(name: str) -> str:
+    """A message about a name that is not a rule, with the nearest one that is."""
+    near = get_close_matches(name[:100], sorted(_KNOWN), 1)
+    hint = f"did you mean {near[0]}?" if near else "openskills explain lists the rules"
+    return f"unknown rule {name[:100]!r}; {hint}"
+
+
+def find_unknown_suppressions(text: str) -> Iterator[Problem]:
+    """A problem for every suppression comment with a name that is not a rule."""
+    for suppression in find_suppressions(text):
+        name = next((name for name in suppression.rules if name not in _KNOWN), None)
+        if name is not None:
+            message = f"the comment names an {describe_unknown_rule(name)}"
+            yield Problem("suppression-unknown", message, Severity.WARNING, suppression.line, suppression.column)
 
 
 def apply_rules(subject: Subject, rules: Iterable[Rule] = ALL_RULES) -> tuple[Problem, ...]:

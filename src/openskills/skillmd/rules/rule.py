@@ -146,5 +146,6 @@ READING_RULES = (
     Rule("yaml-tab", Severity.ERROR, "YAML 1.2, 6.1: tabs must not be used in indentation"),
     Rule("yaml-unquoted", Severity.ERROR, _RECOVERY),
     Rule("yaml-layout", Severity.ERROR, _RECOVERY),
+    Rule("suppression-unknown", Severity.WARNING, "ours: a comment that suppresses a problem names a rule"),
     Rule("yaml-duplicate-key", Severity.ERROR, "YAML 1.2, 3.2.1.1: the keys of a map are unique"),
 )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from openskills.skillmd.links import Link, LinkTarget, find_file_names, find_linked_files, find_links, resolve_link
+from openskills.skillmd.markdown import Link, LinkTarget, find_file_names, find_linked_files, find_links, resolve_link
 from openskills.skillmd.problem import Severity
 from openskills.skillmd.rules.rule import Finding, RuleStage, Subject, define_rule, finding_at_value
 from openskills.tokens import estimate_tokens

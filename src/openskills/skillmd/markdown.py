@@ -1,4 +1,4 @@
-"""Find the files that a Markdown text links to, in one pass over its lines."""
+"""Links, file names and commands in a Markdown text, found in one pass over its lines."""
 
 import re
 from collections.abc import Iterator
@@ -189,3 +189,139 @@ def _parse_destination(line: str, start: int) -> tuple[str, int] | None:
 
 def _decode_escape(match: re.Match[str]) -> str:
     return bytes.fromhex(match.group().replace("%", "")).decode("utf-8", "replace")
+
+
+_PROMPT = re.compile(r"^[$%][ \t]+")
+_COMMENT = re.compile(r"(?:^|[ \t]+)#[ \t](?P<words>.*)$")
+_RUN = re.compile(r"(?:python3?(?: -m)?|bash|sh|node|uv run)[ \t]+[^-\s]\S*|\./\S+|scripts/\S+")
+_SET_UP = re.compile(r"(?:^|[ \t])(?:--help|-h|--version|pip|venv|install)(?:[ \t]|$)")
+_SHELLS = frozenset({"", "bash", "sh", "shell", "console", "text", "terminal", "zsh"})
+_LEAD = re.compile(r"^(?:>[ \t]*)*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?:\**[A-Z][\w ]{0,40}:\**[ \t]+)?(?:[$%][ \t]+)?")
+_ARGUMENT = re.compile(r"""-\S+|"[^"]*"|'[^']*'|\S*[<>{}\[\]$=/\\*]\S*|\S+\.\w{1,8}|[A-Z0-9_]{2,}|\d+|[|>&;]+|\.{3}""")
+_MAX_LINE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CommandExample:
+    """A documented command, and the words that introduce it."""
+
+    command: str
+    about: str = ""
+
+
+def find_commands(text: str) -> list[CommandExample]:
+    """The commands of scripts in a text, without duplicates: those in code blocks, then on lines of their own, then
+    in inline code."""
+    blocks: list[CommandExample] = []
+    lines: list[CommandExample] = []
+    inline: list[CommandExample] = []
+    heading, last, said = "", "", ""
+    for line in _iter_lines(_join_continuations(text)):
+        words = line.text.strip()
+        if line.is_code:
+            comment = _COMMENT.search(words) if line.language in _SHELLS else None
+            command = _PROMPT.sub("", words[: comment.start()] if comment else words).strip()
+            said = f"{said} {comment['words']}" if comment else said
+            if line.language in _SHELLS and _is_script_command(command):
+                blocks.append(CommandExample(command, f"{heading} {last} {said}".strip()))
+            said = "" if command else said
+            continue
+        said = ""
+        codes = [line.text[start:end].strip() for start, end in _find_code_spans(line.text)] if "`" in words else []
+        found = [_PROMPT.sub("", code) for code in codes]
+        # A path alone is more often a mention of a file than a command.
+        inline += [CommandExample(one, words) for one in found if _is_script_command(one) and " " in one]
+        plain = _LEAD.sub("", words)
+        if not codes and _is_script_command(plain) and " " in plain and _has_only_arguments(plain):
+            lines.append(CommandExample(plain, f"{heading} {last} {words.removesuffix(plain)}".strip()))
+        heading, last = words if words.startswith("#") else heading, words or last
+    return list({one.command: one for one in reversed((*blocks, *lines, *inline))}.values())[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _MarkdownLine:
+    text: str
+    is_code: bool = False
+    language: str = ""
+
+
+def _iter_lines(text: str) -> Iterator[_MarkdownLine]:
+    """The lines of a text, without those that open and close code blocks."""
+    fence = language = ""
+    # An indented block follows a blank line, or another line of the block.
+    can_indent, is_listed = True, False
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if mark and (mark[1].startswith(fence) and not mark[2].strip() if fence else "`" not in mark[2]):
+            fence, language = ("", "") if fence else (mark[1], (mark[2].split() or [""])[0].lower())
+            can_indent = True
+        elif fence:
+            yield _MarkdownLine(line, is_code=True, language=language)
+        else:
+            bare = line.lstrip(" \t")
+            # Below an item of a list, four blanks only continue the item.
+            is_indented = can_indent and bool(bare) and line.startswith(("\t", " " * (8 if is_listed else 4)))
+            yield _MarkdownLine(line, is_code=is_indented)
+            can_indent = is_indented or not bare
+            if bare and not is_indented:
+                is_listed = bool(re.match(r"(?:[-*+]|\d{1,9}[.)])[ \t]", bare)) or (is_listed and bare is not line)
+
+
+def _join_continuations(text: str) -> str:
+    return re.sub(r"[ \t]*\\\n[ \t]*", " ", _blank_comments(text))
+
+
+def _is_script_command(text: str) -> bool:
+    return len(text) <= _MAX_LINE and _RUN.match(text) is not None and not _SET_UP.search(text)
+
+
+def _has_only_arguments(command: str) -> bool:
+    """Whether a line is a command and not a sentence about one: the words after the script are not prose."""
+    match = _RUN.match(command)
+    rest = command[match.end() :] if match else ""
+    return not _ARGUMENT.sub(" ", rest).strip() and not command.endswith((".", ":", ","))
+
+
+_CODE_LANGUAGES = _SHELLS - {"", "text"} | {
+    *("python", "py", "python3", "pycon", "javascript", "js", "mjs", "typescript", "ts", "node", "ruby", "rb", "perl"),
+    *("php", "r", "go", "rust", "java", "lua", "powershell", "ps1", "fish", "sql", "applescript", "make", "makefile"),
+}
+_PROGRAM_CALL = re.compile(r"(?:\./)?[a-z][\w.+-]*(?:/[\w.+-]+)*[ \t]+(?=\S)")
+_TAKES_PROGRAM = re.compile(
+    r"(?:\b(?:run|runs|running|execute|invoke|call|launch|start|use|uses|using|via|with|through|install)\b|[$])[\s\w]{0,20}$",
+    re.IGNORECASE,
+)
+_PROGRAM = re.compile(r"[a-z][a-z0-9+-]+")
+
+
+def has_commands(text: str) -> bool:
+    """Whether a text has code or a command that a model could run. In doubt it has: `jq` after "use" is enough."""
+    if "skill_run" in text or "skill_exec" in text:
+        return True
+    for line in _iter_lines(_join_continuations(text)):
+        words = line.text.strip()[:_MAX_LINE]
+        if line.is_code:
+            if words and (line.language in _CODE_LANGUAGES or _looks_like_call(_PROMPT.sub("", words))):
+                return True
+            continue
+        plain = _LEAD.sub("", words)
+        if _RUN.match(plain) and _has_only_arguments(plain):
+            return True
+        for start, end in _find_code_spans(line.text) if "`" in words else ():
+            code = _PROMPT.sub("", line.text[start:end].strip()[:_MAX_LINE])
+            before = line.text[max(0, start - _MAX_BEFORE) : start].rstrip("`")
+            if _looks_like_call(code) or (_PROGRAM.fullmatch(code) and _TAKES_PROGRAM.search(before)):
+                return True
+    return False
+
+
+def _looks_like_call(code: str) -> bool:
+    """Whether code is a program with an argument that only a command line has: an option, a path or a file."""
+    if _RUN.match(code):
+        return True
+    call = _PROGRAM_CALL.match(code)
+    words = code[call.end() :].split() if call else []
+    return any(
+        re.fullmatch(r"--?[A-Za-z][\w-]*(?:=\S*)?|[\w./~$<>{}-]*[\w>}](?:/|\.[A-Za-z]\w{0,7})[\w./<>{}-]*", word)
+        for word in words
+    )

@@ -2,7 +2,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from openskills.skillmd.links import LinkTarget, find_linked_files, find_links, resolve_link
+from openskills.skillmd.markdown import (
+    LinkTarget,
+    find_commands,
+    find_linked_files,
+    find_links,
+    has_commands,
+    resolve_link,
+)
 from tests.skillmd.strategies import relaxed
 from tests.skillmd.work import is_linear
 
@@ -124,3 +131,32 @@ def test_no_text_breaks_the_search_and_every_link_is_where_it_says(text: str) ->
 )
 def test_hostile_text_costs_work_in_proportion_to_its_length(piece: str) -> None:
     assert is_linear(lambda size: list(find_links(piece * size)), 2_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Extract the text with `pdftotext in.pdf out.txt`.", True),
+        ("Use `pdftotext` for it.", True),
+        ("```bash\nls\n```", True),
+        ("```python\nimport pypdf\n```", True),
+        ("```\n$ ffmpeg -i a.mp4 b.gif\n```", True),
+        ("Then:\n\n    jq '.a' data.json\n", True),
+        ("1. python3 scripts/a.py in.csv", True),
+        ("Call `skill_run` with what the user says.", True),
+        ("", False),
+        ("Write short sentences. Set `title` and `max-width: 10px`.", False),
+        ('```json\n{"a": 1}\n```', False),
+        ("```\nDear Anna,\nthank you for the letter.\n```", False),
+        ("Read `references/style.md`, then `SKILL.md`.", False),
+        ("- An item\n\n    with a second paragraph of words\n", False),
+    ],
+)
+def test_whether_a_text_has_anything_to_run(text: str, found: bool) -> None:
+    assert has_commands(text) is found
+
+
+@pytest.mark.parametrize("text", ["`" * 50_000, "    x\n" * 20_000, "a " * 50_000, "- " * 50_000, "<!--" * 20_000])
+def test_hostile_texts_have_nothing_to_run(text: str) -> None:
+    assert not has_commands(text)
+    assert find_commands(text) == []

@@ -1,0 +1,162 @@
+"""`openskills packages`: list, add and remove the package environments that skills share."""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from openskills.cli.output import CliProgress, Column, ask, escape_line, pluralize, say, say_json, show_table, warn
+from openskills.cli.parameters import Json, Many, Text, argument, get_settings, option
+from openskills.cli.workspaces import format_duration, format_size
+from openskills.errors import InvalidArgument
+from openskills.settings import parse_seconds
+
+if TYPE_CHECKING:
+    from openskills.executors.environments import EnvironmentStore, StoredEnvironment
+    from openskills.executors.staging.packages import PackageSet
+    from openskills.settings import Settings
+
+
+app = typer.Typer(no_args_is_help=True, help="List, add and remove the packages that skills share.")
+
+
+@app.command("list")
+def list_packages(context: typer.Context, as_json: Json = False) -> None:
+    """List the environments with their packages, sizes and when they were last used.
+
+    Examples:
+      openskills packages list
+      openskills packages list --json
+
+    In a pipe each environment is one line of tab-separated fields: id, requested packages, bytes, idle seconds.
+    """
+    found = _open_store(get_settings(context)).list()
+    if as_json:
+        say_json({"environments": [_environment_json(one) for one in found]})
+        return
+    _show_environments(found)
+    if not found:
+        warn("no packages are installed; openskills packages add PACKAGE installs some")
+
+
+@app.command("add")
+def add(
+    context: typer.Context,
+    packages: Annotated[Many, argument("PACKAGE...", "Python requirements, and npm packages as npm:NAME.")] = None,
+    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock or local.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Install packages together into one environment, for `--with` and `openskills.toml`.
+
+    They are downloaded from the index that pip, uv and npm are configured for, in a sandbox that can reach only that
+    index. Installing the same packages again does nothing.
+
+    Examples:
+      openskills packages add pypdf pillow
+      openskills packages add 'pandas>=2' npm:docx
+
+    Exit codes: 0 installed, 1 not installed, 2 wrong usage.
+    """
+    from openskills.executors.staging.packages import PackageSet
+    from openskills.sync import run
+
+    settings = get_settings(context)
+    if not packages:
+        raise InvalidArgument("PACKAGE", "missing; name at least one package, such as pypdf or npm:docx")
+    wanted = PackageSet.parse(packages)
+    with CliProgress(f"installing {escape_line(str(wanted))}") as progress:
+        found = run(_install(wanted, executor or settings.executor, settings, progress))
+    if as_json:
+        say_json({"environment": _environment_json(found)})
+    else:
+        say(("installed", "green"), f": {', '.join(escape_line(one) for one in found.packages)}")
+
+
+@app.command("clean")
+def clean(
+    context: typer.Context,
+    older_than: Annotated[Text, option("--older-than", "TIME", "Only those unused for 24h, 7d.")] = "30d",
+    everything: Annotated[bool, typer.Option("--all", help="All environments.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove environments that have not been used for a while. They are installed again when they are needed.
+
+    A command that is using one may fail.
+
+    Examples:
+      openskills packages clean --dry-run
+      openskills packages clean --all --yes
+
+    Exit codes: 0 done, 1 not confirmed, 2 wrong usage.
+    """
+    store = _open_store(get_settings(context))
+    limit = 0.0 if everything else parse_seconds(older_than or "30d", "--older-than")
+    removable = [one for one in store.list() if time.time() - one.used_at >= limit]
+    what = f"{pluralize(len(removable), 'environment')} with {format_size(sum(one.size for one in removable))}"
+    if removable and not dry_run and not yes:
+        _show_environments(removable)
+        if not (None if as_json else ask(f"Remove {what}?")):
+            warn(f"{what} would be removed; nothing was removed; confirm with --yes, or list them with --dry-run")
+            raise typer.Exit(1)
+    if not dry_run:
+        with CliProgress("removing environments"):
+            for one in removable:
+                store.remove(one.id)
+    if as_json:
+        say_json({"removed": [one.id for one in removable]})
+    elif removable:
+        say(f"{'would remove' if dry_run else 'removed'} {what}")
+    else:
+        warn("nothing to remove")
+
+
+def _open_store(settings: "Settings") -> "EnvironmentStore":
+    from openskills.executors.environments import EnvironmentStore
+    from openskills.executors.spec import ENVIRONMENTS
+
+    return EnvironmentStore(settings.state_dir / ENVIRONMENTS)
+
+
+async def _install(wanted: "PackageSet", name: str, settings: "Settings", progress: CliProgress) -> "StoredEnvironment":
+    from openskills.executors.environments import PackageBuilder
+    from openskills.executors.open import open_executor
+
+    executor = open_executor(name, settings)
+    key = f"packages-{time.time_ns()}"
+    try:
+        workspace = await executor.open(key)
+        try:
+            builder = PackageBuilder(settings)
+            return await builder.install(wanted, workspace, progress=lambda line: progress(line, 0, None))
+        finally:
+            await workspace.close()
+            await executor.remove(key)
+    finally:
+        await executor.close()
+
+
+def _show_environments(found: "list[StoredEnvironment]") -> None:
+    rows: list[tuple[str, ...]] = []
+    for one in found:
+        requested, idle = escape_line(", ".join(one.requested)), time.time() - one.used_at
+        if sys.stdout.isatty():
+            numbers = (str(len(one.packages)), format_size(one.size), f"{format_duration(idle)} ago")
+            rows.append((one.id[:8], requested, *numbers))
+        else:
+            rows.append((one.id, requested, str(one.size), f"{idle:.0f}"))
+    titles = ("id", "requested", "packages", "size", "used")
+    show_table([Column(title, wide=title == "requested") for title in titles], rows)
+
+
+def _environment_json(one: "StoredEnvironment") -> dict[str, object]:
+    return {
+        "id": one.id,
+        "requested": list(one.requested),
+        "packages": list(one.packages),
+        "interpreter": one.interpreter,
+        "size_bytes": one.size,
+        "idle_seconds": round(time.time() - one.used_at, 3),
+    }
