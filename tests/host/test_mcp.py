@@ -1,6 +1,8 @@
 """`/mcp` of the host: keys, scopes, limits, sessions that belong to a key, and hostile clients."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -21,7 +23,6 @@ from openskills.catalog import Catalog
 from openskills.host.parts import HostOptions
 from openskills.host.server import open_socket
 from openskills.runtime import SkillRuntime
-from tests.host.host_process import host_process
 from tests.host.hosting import Served, chatty, echo, eventually, key_in, manifest, served, settings_in
 from tests.skill_writer import skill_writer
 
@@ -117,14 +118,21 @@ def test_the_endpoint_can_be_switched_off(tmp_path: Path, skills: Path) -> None:
         assert post(host, "tools/list").status_code == 404
 
 
-def test_without_the_extra_the_answer_names_it(tmp_path: Path) -> None:
-    (tmp_path / "missing").mkdir()
-    (tmp_path / "missing" / "mcp.py").write_text("raise ModuleNotFoundError(name='mcp')")
-    with host_process(tmp_path, PYTHONPATH=str(tmp_path / "missing")) as host:
-        refused = host.client.post("/mcp", json={}, headers=MODERN)
-        assert refused.status_code == 501
-        assert "pip install 'openskill-runtime[mcp]'" in refused.json()["error"]["message"]
-        assert host.invoke("echo", {"text": "hi"}).status_code == 200
+def test_without_the_extra_the_adapter_names_it(tmp_path: Path) -> None:
+    (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError(name='mcp')")
+    code = """
+from openskills.errors import MissingExtra
+from openskills.host.mcp import load_adapter
+try:
+    load_adapter()
+except MissingExtra as error:
+    print(error.code, error.message)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("501 ")
+    assert "pip install 'openskill-runtime[mcp]'" in done.stdout
 
 
 def test_a_web_page_from_elsewhere_gets_nothing(host: Served) -> None:
