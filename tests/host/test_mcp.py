@@ -1,6 +1,8 @@
 """`/mcp` of the host: keys, scopes, limits, sessions that belong to a key, and hostile clients."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -114,6 +116,23 @@ async def test_several_workers_have_no_sessions(tmp_path: Path, skills: Path) ->
 def test_the_endpoint_can_be_switched_off(tmp_path: Path, skills: Path) -> None:
     with served(tmp_path, options=options(skills, mcp_tools="off")) as host:
         assert post(host, "tools/list").status_code == 404
+
+
+def test_without_the_extra_the_adapter_names_it(tmp_path: Path) -> None:
+    (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError(name='mcp')")
+    code = """
+from openskills.errors import MissingExtra
+from openskills.host.mcp import load_adapter
+try:
+    load_adapter()
+except MissingExtra as error:
+    print(error.code, error.message)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("501 ")
+    assert "pip install 'openskill-runtime[mcp]'" in done.stdout
 
 
 def test_a_web_page_from_elsewhere_gets_nothing(host: Served) -> None:

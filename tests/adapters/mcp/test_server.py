@@ -472,3 +472,19 @@ async def test_the_client_of_fastmcp_works_over_stdio(skills: Path, tmp_path: Pa
         assert "# Body" in loaded.content[0].text
         (contents,) = await client.read_resource("skill://report/guide.md")
         assert contents.text == "# Guide\n"
+
+
+async def test_a_second_process_cannot_use_a_workspace_at_the_same_time(skills: Path, tmp_path: Path) -> None:
+    command, *arguments = stdio_line(skills, "--session", "shared")
+    env = {"HOME": str(tmp_path), "OPENSKILL_ALLOW_LOCAL": "1"}
+    parameters = StdioServerParameters(command=command, args=arguments, env=env)
+    first: Any = Client(stdio_client(parameters))
+    second: Any = Client(stdio_client(parameters))
+    async with first as one, second as two:
+        for client in (one, two):
+            await client.call_tool("skill_load", {"skill": "report"})
+        run = {"skill": "report", "command": "true"}
+        assert not (await one.call_tool("skill_run", run)).is_error
+        refused = await two.call_tool("skill_run", run)
+        assert refused.is_error
+        assert "is in use by process" in text_of(refused)
