@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - commands are written as a user types them
 """Run skills that other people wrote, end to end, from checkouts of their repositories.
 
     python scripts/real_skills.py CHECKOUT... [--only NAME] [--markdown FILE] [--json]
@@ -233,7 +234,16 @@ CASES = (
         "create a React project",
         ARTIFACT,
         said("made"),
-        (*packages("npm:pnpm@9"), *network("registry.npmjs.org"), "--env", "CI=1", "--timeout", "600"),
+        (
+            *packages("npm:pnpm@9"),
+            *network("registry.npmjs.org"),
+            "--env",
+            "CI=1",
+            "--env",
+            "XDG_DATA_HOME=/workspace/work/data",
+            "--timeout",
+            "600",
+        ),
     ),
     Case(
         f"{ANTHROPIC}/algorithmic-art",
@@ -310,11 +320,11 @@ def run_case(case: Case, folder: Path) -> dict[str, Any]:
             text=True,
             stdin=subprocess.DEVNULL,
         )
+        result: dict[str, Any] = {"stdout": "", "stderr": "", "warnings": ()}
         try:
-            result = json.loads(done.stdout)
+            result |= json.loads(done.stdout)
         except ValueError:
-            result = {"exit_code": done.returncode, "stdout": "", "stderr": done.stderr}
-        result = {"stdout": "", "stderr": "", "warnings": (), **result}
+            result["stderr"] = done.stderr
         try:
             did = done.returncode == 0 and case.check(Path(outputs), result)
         except OSError:
