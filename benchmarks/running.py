@@ -7,6 +7,7 @@ import sys
 
 import running_collecting
 import running_commands
+import running_first
 import running_growth
 import running_held
 import running_interactive
@@ -21,6 +22,7 @@ SUITE = Suite(
     "Time to run the command true, result and output included",
     {
         "commands": running_commands.measure,
+        "first": running_first.measure,
         "staging": running_staging.measure,
         "warm": running_warm.measure,
         "interactive": running_interactive.measure,

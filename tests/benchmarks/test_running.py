@@ -13,6 +13,7 @@ PROGRAM = ROOT / "benchmarks" / "running.py"
     ("part", "promise"),
     [
         ("staging", "new workspace, 20 files staged, local: faster than trpc-agent-py"),
+        ("first", "first command of a session, sandbox"),
         ("collecting", "collecting 100 files of 1 MB: times of reading them"),
         ("growth", "cost of a run, local, from 3 to 6 files in the skill: grows by"),
         ("held", "3 sandboxes closed: processes left"),

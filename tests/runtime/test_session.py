@@ -64,6 +64,36 @@ async def test_no_later_request_changes_an_earlier_byte(place: Path) -> None:
         assert all(request.unchanged_share == 1.0 for request in session.ledger.last)
 
 
+async def test_the_workspace_is_opened_while_the_model_answers_if_a_loaded_skill_has_scripts(tmp_path: Path) -> None:
+    write_skill(tmp_path, "plain", {"guide.md": "x"})
+    write_skill(tmp_path, "scripted", {"scripts/say.py": "print('said')"})
+    settings = settings_in(tmp_path)
+    workspaces = settings.state_dir / "workspaces"
+    async with runtime_in(tmp_path, executor="local") as runtime, runtime.session("s") as session:
+        await session.call("skill_load", {"skill": "plain"})
+        await asyncio.sleep(0.05)
+        assert not list(workspaces.glob("*/tree"))
+        await session.call("skill_load", {"skill": "scripted"})
+        while not list(workspaces.glob("*/tree/skills")):
+            await asyncio.sleep(0.01)
+        result = await session.call("skill_run", {"skill": "scripted", "command": "python3 scripts/say.py"})
+        assert "said" in result.text
+
+
+async def test_a_session_that_is_closed_while_its_workspace_is_being_opened_leaves_nothing_in_use(
+    tmp_path: Path,
+) -> None:
+    write_skill(tmp_path, "scripted", {"scripts/say.py": "print('said')"})
+    async with runtime_in(tmp_path, executor="local") as runtime:
+        for _ in range(5):
+            async with runtime.session("s") as session:
+                await session.call("skill_load", {"skill": "scripted"})
+        async with runtime.session("s") as session:
+            await session.call("skill_load", {"skill": "scripted"})
+            result = await session.call("skill_run", {"skill": "scripted", "command": "python3 scripts/say.py"})
+    assert "said" in result.text
+
+
 async def test_tools_for_commands_are_offered_once_a_skill_has_anything_to_run(place: Path) -> None:
     async with runtime_in(place, executor="local") as runtime, runtime.session("s") as session:
 

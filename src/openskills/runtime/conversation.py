@@ -10,7 +10,7 @@ from typing import Any
 
 from openskills.artifacts.store import Scope
 from openskills.concurrency import LoopEndCallback, shield_until_done
-from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError
 from openskills.executors.commands import CommandRules, CommandRunner
 from openskills.executors.interactive import InteractiveCommands, ProcessOwner, ProcessTable
 from openskills.prompt.usage import Ledger
@@ -64,6 +64,7 @@ class Conversation:
         self._create_runner = create_runner
         self._runner: CommandRunner | None = None
         self._opening = asyncio.Lock()
+        self._preparing: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
         self._commands: dict[ProcessOwner, InteractiveCommands] = {}
         self._running_ids: tuple[str, ...] = ()
@@ -174,6 +175,19 @@ class Conversation:
                 self._runner = await self._create_runner()
             return self._runner.for_agent(agent, rules)
 
+    def prepare_workspace(self) -> None:
+        """Open the workspace in the background. If that fails, the first command tries again and reports it."""
+        if self._parent is not None:
+            self._parent.prepare_workspace()
+        elif self._runner is None and self._preparing is None:
+            self._preparing = self.loop.create_task(self._prepare_workspace())
+
+    async def _prepare_workspace(self) -> None:
+        with suppress(SkillError, OSError):
+            async with self._opening:
+                if self._runner is None:
+                    self._runner = await self._create_runner()
+
     def get_commands(self, owner: ProcessOwner, runner: CommandRunner, processes: ProcessTable) -> InteractiveCommands:
         """The interactive commands of an agent, across turns; new ones start with the rules of `runner`."""
         if owner not in self._commands:
@@ -237,6 +251,9 @@ class Conversation:
         finally:
             for commands in self._commands.values():
                 await commands.close()
+            if self._preparing is not None:
+                self._preparing.cancel()
+                await asyncio.wait([self._preparing])
             async with self._opening:
                 if self._runner is not None:
                     await self._runner.close()

@@ -198,6 +198,7 @@ class SkillRuntime:
             options=options,
             tools=tools,
             take_snapshot=None if executor is None else lambda skill: executor.snapshot(skill.name, skill.path),
+            prepare_workspace=None if executor is None else shared.prepare_workspace,
         )
         if options.download is not None:
             shared.uploads.download = options.download

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from openskills.catalog.skill import SKILL_FILE, Skill
+from openskills.catalog.skill import SKILL_FILE, ResourceKind, Skill
 from openskills.errors import InvalidArgument, NotLoaded, SkillError
 from openskills.executors.environment import can_grant
 from openskills.paths import to_printable
@@ -71,6 +71,9 @@ async def load(context: ToolContext, arguments: LoadArguments) -> ToolResult:
     skill = context.skills.get(arguments.skill)
     docs = resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs)
     digest = ""
+    if context.prepare_workspace is not None and any(one.kind is ResourceKind.SCRIPT for one in skill.resources()):
+        # The model will probably run one, and has to answer first.
+        context.prepare_workspace()
     # The files of a server's skill are bound to digests already, and are downloaded when a command needs them.
     if context.take_snapshot is not None and skill.remote is None:
         with suppress(SkillError):  # a command will report it

@@ -120,7 +120,8 @@ class ToolContext:
 
     `view` returns what the agent has loaded now. `open_runner` and `open_commands` open the workspace on first use and
     raise `ExecutorUnavailable` without an executor. `tools` are the names that the model can call; `call_id` is the id
-    of the current tool call, if it has one. `take_snapshot` takes a snapshot of a skill's folder, for its commands.
+    of the current tool call, if it has one. `take_snapshot` takes a snapshot of a skill's folder, for its commands;
+    `prepare_workspace` opens the workspace in the background.
     """
 
     agent: str
@@ -136,6 +137,7 @@ class ToolContext:
     tools: Sequence[str] = ()
     call_id: str = ""
     take_snapshot: Callable[[Skill], Awaitable[SkillSnapshot]] | None = None
+    prepare_workspace: Callable[[], None] | None = None
 
     async def request_secrets(self, skill: Skill, digest: str) -> Mapping[str, str]:
         """The values of the variables that a skill declares and the user grants besides `ToolOptions.grants`."""
