@@ -296,7 +296,7 @@ CASES = (
         "bash scripts/write_sample.sh out/sample.txt && cat out/sample.txt && tar -czf out/sample.tgz out/sample.txt && echo archived",
         said("archived"),
     ),
-    Case("examples/skills/skills/python_math", "compute Fibonacci numbers", "python3 scripts/fib.py 10", said("34")),
+    Case("examples/skills/skills/python-math", "compute Fibonacci numbers", "python3 scripts/fib.py 10", said("34")),
 )
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,6 +173,8 @@ def _quote(text: str) -> str:
 
 
 def _merge_toml(entry: ServerEntry, path: Path, before: str) -> ConfigChange:
+    import tomllib
+
     found = _parse_toml(before, path)
     block = _render_toml(entry)
     wanted = _parse_toml(block, path)["mcp_servers"][entry.name]
@@ -193,6 +194,8 @@ def _merge_toml(entry: ServerEntry, path: Path, before: str) -> ConfigChange:
 
 
 def _parse_toml(text: str, path: Path) -> dict[str, Any]:
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
