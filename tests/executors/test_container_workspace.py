@@ -8,15 +8,24 @@ import traceback
 import warnings
 from pathlib import Path
 
+import pytest
+
+from openskills.errors import InvalidArgument
+from openskills.executors.commands import CommandRules
 from openskills.executors.container.backend import ContainerBackend
 from openskills.executors.container.spec import ContainerOptions
+from openskills.executors.package_index import PackageIndex
+from openskills.executors.requests import PackageOptions, RunRequest
 from openskills.executors.spec import Command, Isolation
+from openskills.executors.staging.packages import PackageSet
 from openskills.executors.workspace import DirectoryExecutor
 from openskills.sync import run
 from tests.container_engine import TestEngine
+from tests.executors.benches import workbench
 from tests.executors.containers import containers_of
 from tests.executors.running import shell
 from tests.executors.unprivileged import UID
+from tests.executors.wheels import wheel
 
 
 def skill_in(directory: Path, text: str) -> Path:
@@ -63,6 +72,23 @@ async def use(directory: Path, engine: TestEngine) -> None:
 
 async def test_a_skill_runs_is_staged_anew_and_keeps_its_venv(container_engine: TestEngine, tmp_path: Path) -> None:
     await use(tmp_path, container_engine)
+
+
+async def test_packages_are_selected_for_the_python_of_the_image_and_mounted(
+    container_engine: TestEngine, tmp_path: Path
+) -> None:
+    name, data = wheel("tiny", "1.0", "VERSION = '1.0'\n")
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels" / name).write_bytes(data)
+    rules = CommandRules(index=PackageIndex(no_index=True, find_links=(str(tmp_path / "wheels"),)))
+    backend = ContainerBackend(ContainerOptions(container_engine.image, container_engine.address))
+    async with workbench(tmp_path, rules, backend=backend) as bench:
+        command = "python3 -c 'import tiny; print(tiny.VERSION)'; touch $VIRTUAL_ENV/x"
+        provided = await bench.provide_packages("demo", command, PackageOptions(PackageSet(("tiny",))))
+        result = await bench.run(RunRequest(command, skill="demo", packages=provided.environment))
+        assert (result.stdout, "Read-only file system" in result.stderr) == ("1.0\n", True), result.stderr
+        with pytest.raises(InvalidArgument, match="venv: not supported in containers"):
+            await bench.provide_packages("demo", command, PackageOptions(venv=tmp_path))
 
 
 def test_a_host_that_is_not_root_runs_commands_as_its_own_user(container_engine: TestEngine) -> None:

@@ -82,7 +82,9 @@ os.symlink("python3", os.path.join(home, "python"))
 with open(os.path.join(target, "pyvenv.cfg"), "w") as file:
     file.write("home = %s\ninclude-system-site-packages = true\nversion = %s\n" % (os.path.dirname(real), version))
 """
-_PROGRESS = re.compile(r"^\s*(?:\+ |(?:Collecting|Downloading|Building|Using cached|Resolved|Prepared|Installed)\b)")
+_PROGRESS = re.compile(
+    r"^\s*(?:\+ |(?:Collecting|Downloading|Building|Using cached|Processing|Installing|Resolved|Prepared|Installed)\b)"
+)
 _LAST_LINES = 12
 _MISSING = (
     re.compile(r"No matching distribution found for ([^\s;]+)"),
@@ -339,7 +341,8 @@ class _Build:
         uv = _find_uv(self._settings.search_path)
         if uv is not None:
             mounts.append(uv)
-            argv = (uv, "pip", "install", "--python", python["path"], "--link-mode", "copy", *files, *binary)
+            own = "python3" if target else python["path"]
+            argv = (uv, "pip", "install", "--python", own, "--link-mode", "copy", *files, *binary)
             argv += (
                 ("--python-version", python["version"], "--python-platform", _name_platform(python))
                 if target
