@@ -23,7 +23,8 @@ from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from openskills.concurrency import run_in_thread, shield_until_done
-from openskills.errors import DeadlineExceeded, ExecutorUnavailable, InvalidArgument, InvalidSkill
+from openskills.errors import DeadlineExceeded, ExecutorUnavailable, ForbiddenPath, InvalidArgument, InvalidSkill
+from openskills.executors.files.descriptors import auto_close, delete_tree, open_beneath
 from openskills.executors.open import open_executor
 from openskills.executors.package_index import PackageIndex, hide_credentials, read_package_index
 from openskills.executors.protocol import Interpreter, Process, Workspace
@@ -39,7 +40,7 @@ from openskills.executors.spec import (
 )
 from openskills.executors.staging.packages import PackageSet
 from openskills.executors.workspace import DirectoryExecutor
-from openskills.filesystem import make_private, replace_directory, replace_file
+from openskills.filesystem import make_private, replace_directory, replace_file, scratch_directory
 from openskills.settings import Settings
 
 Progress = Callable[[str], None]
@@ -86,6 +87,7 @@ _PROGRESS = re.compile(
     r"^\s*(?:\+ |(?:Collecting|Downloading|Building|Using cached|Processing|Installing|Resolved|Prepared|Installed)\b)"
 )
 _LAST_LINES = 12
+_MAX_STAMPS = 1000
 _MISSING = (
     re.compile(r"No matching distribution found for ([^\s;]+)"),
     re.compile(r"Because ([\w.-]+) was not found in the"),
@@ -140,16 +142,30 @@ class EnvironmentStore:
                 os.utime(found.directory)
         return found
 
-    def add(self, key: str, built: Path, about: Mapping[str, Any]) -> StoredEnvironment:
-        """Move a finished build here, unless its versions are here already, and record it for the key."""
-        id_ = _hash_text(json.dumps([about["interpreter"], sorted(about["packages"])]))
+    def add(self, key: str, workspace: Path, path: str, about: Mapping[str, Any], *, shared: bool) -> StoredEnvironment:
+        """Move a finished build from a workspace to the store, and record it for the key.
+
+        `shared`: no code of a package has run in the workspace, so requests with equal files share one environment.
+        Raises `InvalidSkill` if code of a package has replaced the directory, or made it too deep.
+        """
         # As root, commands run as other users. They can traverse it, if they can reach it, and not list it.
         make_private(self._root).chmod(0o711)
-        with replace_directory(self._root / id_) as temporary:
-            built.rename(temporary / _FILES)
-            size = adopt_tree(temporary / _FILES)
-            (temporary / _ABOUT).write_text(json.dumps({**about, "size": size}))
-            temporary.chmod(0o755)
+        with scratch_directory(self._root) as scratch:
+            try:
+                _take_directory(workspace, path, scratch / _FILES)
+                size = adopt_tree(scratch / _FILES)
+                content = _compute_content_digest(scratch / _FILES) if shared else key
+                id_ = _hash_text(json.dumps([about["interpreter"], sorted(about["packages"]), content]))
+                with replace_directory(self._root / id_) as temporary:
+                    (scratch / _FILES).rename(temporary / _FILES)
+                    (temporary / _ABOUT).write_text(json.dumps({**about, "size": size}))
+                    temporary.chmod(0o755)
+            except RecursionError:
+                raise InvalidSkill("a package has too deeply nested directories") from None
+            finally:
+                # Also of any depth, which `shutil.rmtree` cannot.
+                with suppress(NotADirectoryError):
+                    delete_tree(scratch / _FILES)
         replace_file(make_private(self._root / _REQUESTS) / key, id_.encode())
         found = self._read(id_)
         if found is None:
@@ -184,6 +200,37 @@ class EnvironmentStore:
 
 def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _take_directory(workspace: Path, path: str, target: Path) -> None:
+    """Move a directory out of a workspace, in which commands may have replaced any part of the path by a link."""
+    parent, name = os.path.split(path)
+    root = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with auto_close(open_beneath(root, parent, os.O_RDONLY | os.O_DIRECTORY, links=False)) as directory:
+            if not stat.S_ISDIR(os.lstat(name, dir_fd=directory).st_mode):
+                raise InvalidSkill("a package replaced the directory into which it was to be installed")
+            os.rename(name, target, src_dir_fd=directory)
+    except (ForbiddenPath, FileNotFoundError):
+        raise InvalidSkill("a package replaced the directory into which it was to be installed") from None
+    finally:
+        os.close(root)
+
+
+def _compute_content_digest(directory: Path) -> str:
+    """A digest of all files but compiled ones, which are made from them."""
+    digest = hashlib.sha256()
+    for base, folders, files in os.walk(directory):
+        folders.sort()
+        for name in sorted(files):
+            path = os.path.join(base, name)
+            digest.update(json.dumps(os.path.relpath(path, directory)).encode())
+            if os.path.islink(path):
+                digest.update(os.fsencode(os.readlink(path)))
+            elif not name.endswith(".pyc"):
+                with open(path, "rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def adopt_tree(directory: Path) -> int:
@@ -251,7 +298,9 @@ class PackageBuilder:
             raise ExecutorUnavailable("this executor cannot use packages of this machine; install them where it runs")
         index = self._index
         where = [hide_credentials(url) for url in (*index.urls, *index.find_links, index.npm_registry)]
-        return _hash_text(json.dumps([workspace.interpreter, packages.digest, where, index.no_index]))
+        wheels = [_stamp_directory(place) for place in index.find_links if "://" not in place]
+        parts = [workspace.interpreter, packages.digest, where, index.no_index, index.best_match, wheels]
+        return _hash_text(json.dumps(parts))
 
     async def _open_executor(self, workspace: Workspace) -> DirectoryExecutor:
         bytes_, files = self._settings.workspace_bytes, self._settings.workspace_files
@@ -294,6 +343,7 @@ class _Build:
         self._index = index
         self._packages = packages
         self._progress = progress
+        self._has_run_code = False
 
     async def run(
         self, store: EnvironmentStore, key: str, user: Workspace, target: dict[str, str] | None
@@ -314,7 +364,8 @@ class _Build:
             }
             # Everything that ran in it has ended before the files are taken out.
             await shield_until_done(workspace.close())
-            return await run_in_thread(lambda: store.add(key, self._executor.find_directory(name) / _BUILD, about))
+            directory, shared = self._executor.find_directory(name), not self._has_run_code
+            return await run_in_thread(lambda: store.add(key, directory, _BUILD, about, shared=shared))
         finally:
             await shield_until_done(self._executor.remove(name))
 
@@ -335,14 +386,12 @@ class _Build:
         files += ("-c", "work/constraints.txt") if constraints else ()
         # uv has no variable for it.
         files += ("--no-index",) if self._index.no_index else ()
-        # Building a package runs its code, which could read the credentials of the index.
-        binary = ("--only-binary", ":all:") if target or self._index.has_credentials else ()
         mounts = list(self._index.mounts)
         uv = _find_uv(self._settings.search_path)
         if uv is not None:
             mounts.append(uv)
             own = "python3" if target else python["path"]
-            argv = (uv, "pip", "install", "--python", own, "--link-mode", "copy", *files, *binary)
+            argv = (uv, "pip", "install", "--python", own, "--link-mode", "copy", *files)
             argv += (
                 ("--python-version", python["version"], "--python-platform", _name_platform(python))
                 if target
@@ -356,11 +405,19 @@ class _Build:
                 "--no-warn-script-location",
                 "--root-user-action=ignore",
             )
-            argv = (python["path"], "-m", "pip", "install", *quiet, *files, *binary)
-            if target:
-                raise ExecutorUnavailable("installing packages for a container needs uv; pip install uv")
+            argv = (python["path"], "-m", "pip", "install", *quiet, *files)
+            if target or self._index.has_credentials:
+                # pip builds packages from addresses even if only wheels are allowed.
+                what = "for a container" if target else "from an index with a password"
+                raise ExecutorUnavailable(f"installing packages {what} needs uv; pip install uv")
         network = await self._index.resolve_network(npm=False)
-        self._check(await self._execute(workspace, argv, network, tuple(mounts)), argv)
+        # Wheels first: installing them runs no code of a package.
+        ended = await self._execute(workspace, (*argv, "--only-binary", ":all:"), network, tuple(mounts))
+        # Building a package runs its code, which could read the credentials of the index.
+        if ended.exit_code and ended.ending is EndReason.EXITED and not (target or self._index.has_credentials):
+            self._has_run_code = True
+            ended = await self._execute(workspace, argv, network, tuple(mounts))
+        self._check(ended, argv)
         # A virtual environment: it is found by the interpreter's path, also by programs that clear their variables.
         finish = ("python3", "-c", _FINISH, site, f"{workspace.root}/{_BUILD}/{_PYTHON_DIRECTORY}", python["version"])
         process = await workspace.start(Command(finish, env={"OPENSKILL_REAL_PYTHON": python["real"]}, limits=LIMITS))
@@ -374,17 +431,23 @@ class _Build:
         flags = ("--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev", "--no-update-notifier", "--loglevel=http")
         argv = ("npm", "install", "--prefix", into, *flags, "--", *self._packages.npm)
         network = await self._index.resolve_network(npm=True)
-        self._check(await self._execute(workspace, argv, network, self._index.mounts), argv)
+        self._check(await self._execute(workspace, argv, network, self._index.mounts, npm=True), argv)
 
     async def _execute(
-        self, workspace: Workspace, argv: tuple[str, ...], network: tuple[str, ...], mounts: tuple[str, ...]
+        self,
+        workspace: Workspace,
+        argv: tuple[str, ...],
+        network: tuple[str, ...],
+        mounts: tuple[str, ...],
+        *,
+        npm: bool = False,
     ) -> CommandResult:
         certificates = None
         if self._index.certificates is not None:
             data = await run_in_thread(self._index.certificates.read_bytes)
             await workspace.write("work/certificates.pem", data)
             certificates = f"{workspace.root}/work/certificates.pem"
-        variables = self._index.build_variables(certificates=certificates)
+        variables = self._index.build_variables(certificates=certificates, npm=npm)
         cache = f"{workspace.root}/work/cache"
         variables |= {"UV_CACHE_DIR": cache, "NPM_CONFIG_CACHE": cache, "UV_PYTHON_DOWNLOADS": "never"}
         variables |= {"NPM_CONFIG_USERCONFIG": f"{workspace.root}/work/npmrc"}
@@ -440,15 +503,24 @@ def explain_failure(ended: CommandResult, program: str, *, credentials: bool = F
     if refused:
         return f"{refused[0]}; set OPENSKILL_PACKAGE_HOSTS if the index needs more hosts"
     no_wheel = _NO_WHEEL.search(log)
-    if no_wheel or (missing is not None and credentials):
+    if no_wheel:
         why = "while the index needs a password" if credentials else "for containers"
-        return f"{no_wheel[1] if no_wheel else missing} has no wheel, and source distributions are not built {why}"
+        return f"{no_wheel[1]} has no wheel, and source distributions are not built {why}"
     if missing is not None:
         return f"the index has no package {missing!r} for this Python; check the name and version"
     lines = [line for line in log.splitlines() if line.strip()][-_LAST_LINES:]
     remedy = "it has no wheel for this Python and could not be compiled; use another version, or --venv"
     built = _NOT_BUILT.search(log)
     return "\n".join([f"{built[1]}: {remedy}" if built else ended.detail or f"{program} failed", *lines])
+
+
+def _stamp_directory(place: str) -> list[tuple[str, int, int]]:
+    """The names, sizes and times of the files in a directory of wheels."""
+    try:
+        entries = sorted(os.scandir(place), key=lambda entry: entry.name)[:_MAX_STAMPS]
+        return [(entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in entries]
+    except OSError:
+        return []
 
 
 async def _probe_python(workspace: Workspace) -> dict[str, str]:
@@ -527,7 +599,8 @@ def find_venv(
         if is_container:
             raise InvalidArgument("venv", "not supported in containers; add the packages to the image")
         return _environment_from_venv(chosen, Interpreter(chosen / "bin" / "python").directories), ()
-    if is_container or not (own / "pyvenv.cfg").is_file():
+    # A link could lead to an environment of another project.
+    if is_container or own.is_symlink() or not (own / "pyvenv.cfg").is_file():
         return None, ()
     python = Interpreter.chosen(settings.python) or Interpreter.base()
     visible = (*python.directories, Path(sys.base_prefix), Path("/usr"))

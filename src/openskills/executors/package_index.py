@@ -55,15 +55,16 @@ class PackageIndex:
     def __post_init__(self) -> None:
         """Raises `InvalidArgument` that names an invalid URL, without its credentials."""
         for url in (*self.urls, self.npm_registry):
-            if urlsplit(url).scheme not in _SCHEMES:
+            if not _is_url(url):
                 raise InvalidArgument("index", f"{hide_credentials(url)!r} is not a URL; use http, https or file")
         for host in self.hosts:
             parse_entry(host)
 
     @property
     def has_credentials(self) -> bool:
-        """Whether a URL of a Python index contains a user name or password."""
-        return any(urlsplit(url).username is not None for url in (*self.urls, *self.find_links))
+        """Whether a URL of a Python index contains a user name, a password or a query."""
+        parts = [urlsplit(url) for url in (*self.urls, *self.find_links)]
+        return any(one.username is not None or one.query for one in parts)
 
     @property
     def mounts(self) -> tuple[str, ...]:
@@ -100,10 +101,14 @@ class PackageIndex:
             found += [host, *(f"{host}={address}" for address in addresses)]
         return tuple(found)
 
-    def build_variables(self, *, certificates: str | None) -> dict[str, str]:
-        """The variables for pip, uv and npm; values may contain credentials. `certificates` is a path for them."""
+    def build_variables(self, *, certificates: str | None, npm: bool = False) -> dict[str, str]:
+        """The variables for pip and uv, or for npm; values may contain credentials. `certificates` is a path."""
         default, *extra = self.urls or (PYPI,)
         links = [place if "://" in place else os.path.realpath(place) for place in self.find_links]
+        names = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+        trusted = dict.fromkeys(names, certificates) if certificates is not None else {}
+        if npm:
+            return {"NPM_CONFIG_REGISTRY": self.npm_registry, **trusted}
         found = {
             "PIP_INDEX_URL": default,
             "PIP_EXTRA_INDEX_URL": " ".join(extra),
@@ -118,12 +123,8 @@ class PackageIndex:
             "UV_INSECURE_HOST": " ".join(self.insecure_hosts),
             "UV_INDEX_STRATEGY": "unsafe-best-match" if self.best_match else "",
             "UV_NO_CONFIG": "1",
-            "NPM_CONFIG_REGISTRY": self.npm_registry,
         }
-        if certificates is not None:
-            names = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
-            found |= dict.fromkeys(names, certificates)
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in found.items() if value} | trusted
 
 
 def read_package_index(environment: Mapping[str, str], home: Path, hosts: Sequence[str] = ()) -> PackageIndex:
@@ -151,13 +152,19 @@ def read_package_index(environment: Mapping[str, str], home: Path, hosts: Sequen
 
 
 def hide_credentials(url: str) -> str:
-    """The URL without user name and password."""
+    """The URL without user name, password and query."""
+    scheme, separator, rest = url.rpartition("@")[2].rpartition("://") if "@" in url else url.rpartition("://")
+    kept = url.partition("://")[0] if "://" in url else ""
+    return f"{kept}://{rest}".partition("?")[0] if kept else f"{scheme}{separator}{rest}".partition("?")[0]
+
+
+def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-        return urlunsplit(parts._replace(netloc=host))
+        valid = parts.scheme in _SCHEMES and parts.port != 0
     except ValueError:
-        return url.rpartition("@")[2]
+        return False
+    return valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +185,10 @@ def _read_pip_settings(environment: Mapping[str, str], home: Path) -> _IndexSett
         try:
             parser.read_string(path.read_text("utf-8"), str(path))
         except (configparser.Error, UnicodeDecodeError) as error:
-            raise InvalidArgument(str(path), f"not a valid configuration of pip: {error}") from None
+            # Without the text of the line, which may contain a password.
+            line = getattr(error, "lineno", None)
+            where = f" (line {line})" if line else ""
+            raise InvalidArgument(str(path), f"not a valid configuration of pip{where}") from None
         for section in ("global", "install"):
             if parser.has_section(section):
                 settings |= {key.replace("_", "-"): value for key, value in parser.items(section)}
@@ -216,7 +226,10 @@ def _read_uv_settings(environment: Mapping[str, str], home: Path) -> _IndexSetti
             try:
                 table |= tomllib.loads(path.read_text("utf-8"))
             except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-                raise InvalidArgument(str(path), f"not a valid configuration of uv: {error}") from None
+                where = re.search(r"\(at line \d+.*\)", str(error))
+                raise InvalidArgument(
+                    str(path), f"not a valid configuration of uv {where[0] if where else ''}"
+                ) from None
     pip: dict[str, Any] = {**table, **table.get("pip", {})}
     named = [cast("dict[str, Any]", one) for one in table.get("index", []) if isinstance(one, dict)]
     default = environment.get("UV_DEFAULT_INDEX") or environment.get("UV_INDEX_URL") or pip.get("index-url")

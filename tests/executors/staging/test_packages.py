@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openskills.errors import ExecutorUnavailable, InvalidArgument, InvalidSkill
+from openskills.errors import ExecutorUnavailable, ForbiddenPath, InvalidArgument, InvalidSkill
 from openskills.executors.approval import ApprovalRequest
 from openskills.executors.bubblewrap.backend import SandboxBackend
 from openskills.executors.commands import CommandRules, CommandRunner
@@ -105,10 +105,10 @@ async def test_declared_packages_are_installed_once_and_shared_by_workspaces(
     async with workbench(tmp_path, offline(wheels), backend=backend) as bench:
         assert await said(bench, ALWAYS) == ("1.0\n", ())
     built = environments(tmp_path)
-    shutil.rmtree(wheels)
     async with workbench(tmp_path, offline(wheels), backend=BACKENDS[name]()) as bench:
         assert await said(bench, PackageOptions()) == ("1.0\n", ())
     assert environments(tmp_path) == built == ["tiny==1.0"]
+    assert len([line for line in audit_lines(tmp_path) if line.get("detail") == "installed"]) == 1
 
 
 async def test_nothing_is_installed_unless_it_is_allowed_and_the_command_runs_without(
@@ -236,12 +236,12 @@ def build_wheel(directory, settings=None, metadata=None):
 """
 
 
-def write_source_distribution(directory: Path, secret: Path) -> None:
+def write_source_distribution(directory: Path, secret: Path, backend: str = "") -> None:
     files = {
         "PKG-INFO": "Metadata-Version: 2.1\nName: nosy\nVersion: 1.0\n",
         "pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
         "[project]\nname = 'nosy'\nversion = '1.0'\n",
-        "backend.py": HOSTILE_BACKEND % str(secret),
+        "backend.py": backend or HOSTILE_BACKEND % str(secret),
     }
     with tarfile.open(directory / "nosy-1.0.tar.gz", "w:gz") as archive:
         for name, text in files.items():
@@ -259,6 +259,65 @@ async def test_a_source_distribution_is_built_where_it_sees_nothing_of_the_user(
             bench, PackageOptions(PackageSet(("nosy",))), "python3 -c 'import nosy; print(nosy.SEEN)'"
         )
     assert output == "[]\n"
+
+
+HOSTILE_BUILD = """
+import os, shutil
+def get_requires_for_build_wheel(settings=None):
+    return []
+def build_wheel(directory, settings=None, metadata=None):
+    import zipfile
+    %s
+    name = "nosy-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(directory, name), "w") as made:
+        made.writestr("nosy.py", "SEEN = []\\n")
+        made.writestr("nosy-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: nosy\\nVersion: 1.0\\n")
+        made.writestr("nosy-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        made.writestr("nosy-1.0.dist-info/RECORD", "")
+    return name
+"""
+NEST = "os.chdir('/workspace/work/environment'); [(os.mkdir('d'), os.chdir('d')) for _ in range(1500)]; os.chdir('/')"
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (
+            "shutil.rmtree('/workspace/work/environment'); os.symlink('/', '/workspace/work/environment')",
+            "cannot install|replaced",
+        ),
+        (
+            "shutil.rmtree('/workspace/work/environment'); os.symlink('/proc/self/cwd', '/workspace/work/environment')",
+            "cannot install|replaced",
+        ),
+        (
+            "os.rename('/workspace/work', '/workspace/gone'); os.symlink('gone', '/workspace/work')",
+            "cannot install|replaced",
+        ),
+        (NEST, "too deeply nested"),
+    ],
+)
+async def test_code_of_a_package_cannot_choose_what_becomes_the_environment(
+    action: str, message: str, tmp_path: Path, wheels: Path
+) -> None:
+    write_source_distribution(wheels, tmp_path, HOSTILE_BUILD % action)
+    async with workbench(tmp_path, offline(wheels), backend=SandboxBackend()) as bench:
+        with pytest.raises((InvalidSkill, ForbiddenPath, InvalidArgument), match=message):
+            await said(bench, PackageOptions(PackageSet(("nosy",))))
+    assert environments(tmp_path) == []
+    assert not [path for path in (tmp_path / "state" / "environments").glob(".*")]
+
+
+async def test_an_environment_is_shared_only_if_its_files_are_equal(tmp_path: Path, wheels: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    name, data = wheel("tiny", "2.0", "VERSION = 'another 2.0'\n")
+    (other / name).write_bytes(data)
+    async with workbench(tmp_path, offline(other)) as bench:
+        assert (await said(bench, TINY))[0] == "another 2.0\n"
+    async with workbench(tmp_path, offline(wheels)) as bench:
+        assert (await said(bench, TINY))[0] == "2.0\n"
+    assert environments(tmp_path) == ["tiny==2.0", "tiny==2.0"]
 
 
 @contextmanager
@@ -459,6 +518,14 @@ async def test_a_skills_own_environment_is_used_if_it_works(tmp_path: Path) -> N
     assert "its .venv is not used" in warning
 
 
+async def test_an_environment_that_is_a_link_to_another_project_is_not_used(tmp_path: Path) -> None:
+    make_venv(tmp_path / "other")
+    (put(tmp_path) / ".venv").symlink_to(tmp_path / "other")
+    async with workbench(tmp_path, backend=SandboxBackend()) as bench:
+        output, _ = await said(bench, PackageOptions())
+    assert "ModuleNotFoundError" in output
+
+
 async def test_a_link_in_a_skills_environment_makes_no_other_directory_visible(tmp_path: Path) -> None:
     own = make_venv(put(tmp_path) / ".venv")
     private = tmp_path / "private"
@@ -549,6 +616,19 @@ def test_lines_that_choose_an_index_or_a_path_are_ignored_with_a_warning() -> No
     assert "requirements.txt: '--index-url https://evil.example/simple' is ignored" in found.warnings[0]
 
 
+def test_lines_that_hide_options_and_constraints_with_addresses_are_ignored() -> None:
+    found = find_declared_packages(
+        {"pyproject.toml": b'[project]\ndependencies = ["evil>=1\\r--no-binary=evil", "ok"]\n'}
+    )
+    assert (found.packages.python, len(found.warnings)) == (("ok",), 1)
+    files = {"requirements.txt": b"six\n-c c.txt\n", "c.txt": b"six @ http://x.example/evil.tar.gz\nsix<2\n"}
+    found = find_declared_packages(files)
+    assert found.packages.constraints == ("six<2",)
+    assert str(found.packages) == "six, six<2 (constraint)"
+    with pytest.raises(InvalidArgument, match="is not a constraint"):
+        PackageSet(constraints=("six @ http://x.example/evil.tar.gz",))
+
+
 def test_included_files_and_constraints_are_read_and_those_beyond_the_skill_are_not() -> None:
     files = {
         "requirements.txt": b"-r reqs/a.txt # with a remark\n--constraint=c.txt\n-rshort.txt\nrich\n-r ../out.txt\n",
@@ -596,7 +676,22 @@ def test_a_faulty_block_is_named_with_script_and_line() -> None:
         find_declared_packages({"scripts/run.py": b"# /// script\n# x = =\n# ///\n"}, script="./scripts/run.py")
 
 
-@pytest.mark.parametrize("text", ["-e .", "--index-url x", "./x", "a\nb", "", "x --install-option=y", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x>=1\r--no-binary=x",
+        "x>=1\x85-r y",
+        "x>=1\u2028-r y",
+        "x -r y",
+        "-e .",
+        "--index-url x",
+        "./x",
+        "a\nb",
+        "",
+        "x --install-option=y",
+        "/etc/passwd",
+    ],
+)
 def test_only_names_of_packages_can_be_requested(text: str) -> None:
     with pytest.raises(InvalidArgument, match="is not a requirement; use one such as"):
         PackageSet.parse([text])
@@ -720,23 +815,33 @@ def test_logins_of_netrc_and_npmrc_are_used_for_their_hosts_only(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("pip.conf", "index-url = no section\n"), ("uv.toml", "index = [\n"), ("pip.conf", "\udcff")]
+    ("name", "text"),
+    [("pip.conf", "index-url = https://me:hunter2@x.example/\n"), ("uv.toml", "index = [\n"), ("pip.conf", "\udcff")],
 )
 def test_a_configuration_file_that_cannot_be_parsed_is_named(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
     variable = "PIP_CONFIG_FILE" if name == "pip.conf" else "UV_CONFIG_FILE"
-    with pytest.raises(InvalidArgument, match=rf"{name}: not a valid configuration of"):
+    with pytest.raises(InvalidArgument, match=rf"{name}: not a valid configuration of") as error:
         read_package_index({"PIP_CONFIG_FILE": os.devnull, variable: str(tmp_path / name)}, tmp_path)
+    assert "hunter2" not in str(error.value)
 
 
-@pytest.mark.parametrize("url", ["ftp://x.example/", "pypi.org", "javascript:1"])
-def test_an_index_must_be_a_url(url: str) -> None:
-    with pytest.raises(InvalidArgument, match="is not a URL; use http, https or file"):
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://x.example/", "pypi.org", "javascript:1", "me:hunter2@x.example/simple", "https://me:hun/ter2@x.example/"],
+)
+def test_an_index_must_be_a_url_and_its_password_is_not_shown(url: str) -> None:
+    with pytest.raises(InvalidArgument, match="is not a URL; use http, https or file") as error:
         PackageIndex((url,))
+    assert "hunter2" not in str(error.value)
+    assert "ter2" not in str(error.value)
 
 
 def test_credentials_are_removed_from_addresses() -> None:
-    assert hide_credentials("https://me:pw@h.example:1/x?y") == "https://h.example:1/x?y"
+    assert hide_credentials("https://me:pw@h.example:1/x?token=t") == "https://h.example:1/x"
+    assert hide_credentials("https://me:p/w@h.example/x") == "https://h.example/x"
+    assert hide_credentials("me:pw@h.example/x") == "h.example/x"
+    assert hide_credentials("https://h.example/x") == "https://h.example/x"
 
 
 # Hints.

@@ -28,6 +28,7 @@ from openskills.executors.files.descriptors import (
 )
 from openskills.executors.files.globs import GlobPosition, GlobSet, compile_globs
 from openskills.executors.spec import (
+    ENVIRONMENTS,
     LINKS,
     SKILLS,
     WRITABLE,
@@ -359,7 +360,9 @@ class WorkspaceTree:
         """Link `node_modules` of a staged skill to this directory of the machine, unless it has its own."""
         with translate_os_errors(skill), auto_close(self._directories.open(f"{SKILLS}/{skill}")) as parent:
             try:
-                if os.readlink("node_modules", dir_fd=parent) == target:
+                found = os.readlink("node_modules", dir_fd=parent)
+                ours = f"{target.partition(f'/{ENVIRONMENTS}/')[0]}/{ENVIRONMENTS}/"
+                if found == target or not found.startswith(ours):
                     return
                 os.unlink("node_modules", dir_fd=parent)
             except FileNotFoundError:

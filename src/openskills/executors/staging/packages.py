@@ -134,6 +134,17 @@ _HASH = re.compile(r"\s+--hash[= ]\S+")
 _NPM_PACKAGE = re.compile(r"(?:@[a-z0-9~_.-]+/)?[a-z0-9~_.-]+(?:@[^\s@]{1,200})?", re.IGNORECASE)
 
 
+def is_requirement(line: str) -> bool:
+    """Whether a line names a package, and contains nothing that an installer could take for an option or a new line."""
+    plain = _HASH.sub("", line)
+    return line.isprintable() and bool(_REQUIREMENT.fullmatch(plain)) and not re.search(r"\s-", plain)
+
+
+def has_address(line: str) -> bool:
+    """Whether a requirement is a direct reference: `name @ https://...`."""
+    return "@" in line.partition(";")[0]
+
+
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class PackageSet:
@@ -150,10 +161,13 @@ class PackageSet:
 
     def __post_init__(self) -> None:
         """Raises `InvalidArgument` for a requirement that is an option, a path, or something else."""
-        for line in (*self.python, *self.constraints):
-            plain = _HASH.sub("", line)
-            if not _REQUIREMENT.fullmatch(plain) or " --" in plain:
+        for line in self.python:
+            if not is_requirement(line):
                 raise InvalidArgument("packages", f"{line[:100]!r} is not a requirement; use one such as 'pypdf>=5'")
+        for line in self.constraints:
+            # A constraint with an address would install something else under the name of a package.
+            if not is_requirement(line) or has_address(line):
+                raise InvalidArgument("packages", f"{line[:100]!r} is not a constraint; use one such as 'pypdf<6'")
         for package in self.npm:
             if not _NPM_PACKAGE.fullmatch(package):
                 raise InvalidArgument("npm", f"{package[:100]!r} is not an npm package; use one such as 'docx@9'")
@@ -177,7 +191,13 @@ class PackageSet:
         )
 
     def __str__(self) -> str:
-        return ", ".join((*self.python, *(f"npm:{package}" for package in self.npm)))
+        limits = (f"{line} (constraint)" for line in self.constraints)
+        return ", ".join((*self.python, *(f"npm:{package}" for package in self.npm), *limits))
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The requirements that name an address instead of a version."""
+        return tuple(filter(has_address, self.python))
 
     @property
     def digest(self) -> str:
@@ -277,6 +297,11 @@ def _read_requirements(files: Mapping[str, bytes], first: str) -> tuple[PackageS
         found, skipped = _select_requirements(
             (line for line in _split_lines(text) if not _INCLUDE.fullmatch(line)), name
         )
+        if kind == "-c":
+            skipped += tuple(
+                f"{name}: {line[:100]!r} is ignored: it has an address" for line in filter(has_address, found)
+            )
+            found = tuple(line for line in found if not has_address(line))
         lines[kind] += found
         warnings += skipped
         waiting += [("-c" if "-c" in (kind, included) else "-r", path) for included, path in _find_includes(name, text)]
@@ -287,9 +312,9 @@ def _select_requirements(lines: Iterable[str], source: str) -> tuple[tuple[str, 
     """The lines that name packages, and warnings about the others."""
     kept: list[str] = []
     warnings: list[str] = []
-    for line in lines:
-        plain = _HASH.sub("", line).strip()
-        if _REQUIREMENT.fullmatch(plain) and " --" not in plain:
+    for text in lines:
+        line = re.sub(r"[ \t]+", " ", text)
+        if is_requirement(line):
             kept.append(line)
         else:
             warnings.append(f"{source}: {line[:100]!r} is ignored; only names of packages are supported")
