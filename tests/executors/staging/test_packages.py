@@ -305,7 +305,7 @@ async def test_code_of_a_package_cannot_choose_what_becomes_the_environment(
         with pytest.raises((InvalidSkill, ForbiddenPath, InvalidArgument), match=message):
             await said(bench, PackageOptions(PackageSet(("nosy",))))
     assert environments(tmp_path) == []
-    assert not [path for path in (tmp_path / "state" / "environments").glob(".*")]
+    assert not list((tmp_path / "state" / "environments").glob(".*"))
 
 
 async def test_an_environment_is_shared_only_if_its_files_are_equal(tmp_path: Path, wheels: Path) -> None:
