@@ -206,11 +206,12 @@ class SandboxIsolation:
         tools = self._tools = self._tools or _find_tools(self._settings.search_path)
         shown = _find_mounts(registration)
         uid = self._get_uid(registration)
-        found = await self._get_supervisor(tools, shown, uid)
+        # Before the supervisor starts, which makes this directory reachable and ends if it does not exist.
         etc = await tools.etc.get_descriptor(self._workspaces / ETC_STORE_NAME)
         if uid is not None:
             # The user of the sandbox must be able to reach its /etc.
             self._workspaces.chmod(stat.S_IMODE(self._workspaces.stat().st_mode) | stat.S_IXOTH)
+        found = await self._get_supervisor(tools, shown, uid)
         command = build_command_line(
             bwrap=tools.bwrap,
             setpriv=tools.setpriv,
