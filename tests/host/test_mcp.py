@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from openskills.adapters.mcp.http import McpEndpoint
 from openskills.adapters.mcp.server import McpServer
 from openskills.adapters.mcp.sessions import LocalCaller
 from openskills.catalog import Catalog
+from openskills.host.model import Call, Outcome, success_outcome
 from openskills.host.parts import HostOptions
 from openskills.host.server import open_socket
 from openskills.runtime import SkillRuntime
@@ -62,6 +64,10 @@ async def connected(host: Served, key: str = "", mode: str = "auto", query: str 
         yield client
 
 
+async def say(text: str, _: Call) -> Outcome:
+    return success_outcome({"said": text})
+
+
 def post(host: Served, method: str, headers: dict[str, str] | None = None, **params: Any) -> httpx2.Response:
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
     name = {"Mcp-Name": str(params["name"])} if "name" in params else {}
@@ -96,6 +102,29 @@ async def test_wrong_input_of_a_hosted_skill_is_an_error_result_that_names_the_f
         assert failed.is_error
         assert "input.text" in failed.content[0].text
         assert failed.structured_content["error"]["code"] == 400
+
+
+async def test_a_tool_runs_the_skill_that_it_was_listed_for(tmp_path: Path, skills: Path) -> None:
+    ids = ("beta.a-b", "beta.a_b", "beta__a_b", "be-ta.go", "be_ta.go")
+    functions: dict[str, Any] = {one: partial(say, one) for one in ids}
+    for one in ids:
+        path = manifest(tmp_path, one, f"description: {one}\n")
+        path.write_text(path.read_text().replace(f"hosting:{one}", "hosting:echo"))
+    with served(tmp_path, functions, options=options(skills), executor="local", allow_local=True) as host:
+        async with connected(host) as client:
+            listed = {tool.description: tool.name for tool in (await client.list_tools()).tools}
+            for one in ids:
+                assert (await client.call_tool(listed[one], {})).structured_content == {"said": one}
+                for name in (one, listed[one]):
+                    answer = host.client.post(f"/skills/{name}:invoke", json={"input": {}}).json()
+                    assert answer["data"] == {"said": one}
+        refused = host.client.post("/skills/be-ta--go:invoke", json={"input": {}})
+        assert refused.status_code == 404
+        assert refused.json()["error"]["details"]["near"] == ["be-ta.go", "be_ta.go"]
+        limited = {"Authorization": f"Bearer {key_in(tmp_path, scopes=('be_ta.go',))}"}
+        eventually(lambda: host.client.post("/skills/be-ta--go:invoke", json={}).status_code == 401)
+        hidden = host.client.post("/skills/be-ta--go:invoke", json={"input": {}}, headers=limited)
+        assert "be-ta.go" not in hidden.text
 
 
 async def test_only_hosted_skills_are_tools_if_the_operator_says_so(tmp_path: Path, skills: Path) -> None:

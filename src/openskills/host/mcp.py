@@ -72,7 +72,7 @@ class HostTools:
 
         Raises `LookupError` if there is none with this name for the caller.
         """
-        found = self._registry.find(name) or self._registry.find(name.replace("-", "_"))
+        found = self._registry.find(name)
         if found is None or not caller.principal.can_invoke(found.id):
             raise LookupError(name)
         result = await self._host.invoke(
