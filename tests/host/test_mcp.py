@@ -21,6 +21,7 @@ from openskills.adapters.mcp.http import McpEndpoint
 from openskills.adapters.mcp.server import McpServer
 from openskills.adapters.mcp.sessions import LocalCaller
 from openskills.catalog import Catalog
+from openskills.host.auth import revoke_key
 from openskills.host.model import Call, Outcome, success_outcome
 from openskills.host.parts import HostOptions
 from openskills.host.server import open_socket
@@ -262,6 +263,20 @@ async def test_a_named_session_is_apart_from_the_others_of_its_key(host: Served)
     refused = host.client.post("/mcp?session=../x", json={}, headers=MODERN)
     assert refused.status_code == 400
     assert "use up to 64 letters" in refused.json()["error"]["message"]
+
+
+async def test_a_new_key_of_the_same_name_does_not_get_the_scopes_of_the_old_one(host: Served, tmp_path: Path) -> None:
+    old = key_in(tmp_path, "partner", scopes=("report",))
+    eventually(lambda: post(host, "tools/list").status_code == 401)
+    async with connected(host, old, query="?session=s1") as client:
+        assert not (await client.call_tool("skill_load", {"skill": "report"})).is_error
+    revoke_key(settings_in(tmp_path).host_keys, "partner")
+    new = key_in(tmp_path, "partner", scopes=("sorter",))
+    eventually(lambda: post(host, "tools/list", {"Authorization": f"Bearer {new}"}).status_code == 200)
+    async with connected(host, new, query="?session=s1") as client:
+        for name, arguments in (("skill_load", {}), ("skill_run", {"command": "echo hi"})):
+            assert (await client.call_tool(name, {"skill": "report", **arguments})).is_error
+        assert not (await client.call_tool("skill_load", {"skill": "sorter"})).is_error
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -40,6 +40,10 @@ class HostCaller:
         return self.principal.name
 
     @property
+    def identity(self) -> Principal:
+        return self.principal
+
+    @property
     def is_restricted(self) -> bool:
         return "*" not in self.principal.scopes
 
