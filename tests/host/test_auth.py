@@ -172,7 +172,9 @@ def path(tmp_path: Path) -> Path:
 def test_a_key_says_who_calls_and_what_may_be_done(path: Path) -> None:
     key = added(path, "ci", scopes=("file_*", "echo"), rate_per_second=5.0, burst=7, concurrency=2)
     principal = KeyRing.open(path, required=True).authenticate(f"Bearer {key}")
-    assert principal == Principal("ci", ("file_*", "echo"), rate_per_second=5.0, burst=7, concurrency=2)
+    assert principal == Principal(
+        "ci", ("file_*", "echo"), digest_key(key), rate_per_second=5.0, burst=7, concurrency=2
+    )
 
 
 def test_the_word_bearer_may_be_written_in_any_way(path: Path) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +21,8 @@ from openskills.adapters.mcp.http import McpEndpoint
 from openskills.adapters.mcp.server import McpServer
 from openskills.adapters.mcp.sessions import LocalCaller
 from openskills.catalog import Catalog
+from openskills.host.auth import revoke_key
+from openskills.host.model import Call, Outcome, success_outcome
 from openskills.host.parts import HostOptions
 from openskills.host.server import open_socket
 from openskills.runtime import SkillRuntime
@@ -62,6 +65,10 @@ async def connected(host: Served, key: str = "", mode: str = "auto", query: str 
         yield client
 
 
+async def say(text: str, _: Call) -> Outcome:
+    return success_outcome({"said": text})
+
+
 def post(host: Served, method: str, headers: dict[str, str] | None = None, **params: Any) -> httpx2.Response:
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
     name = {"Mcp-Name": str(params["name"])} if "name" in params else {}
@@ -96,6 +103,29 @@ async def test_wrong_input_of_a_hosted_skill_is_an_error_result_that_names_the_f
         assert failed.is_error
         assert "input.text" in failed.content[0].text
         assert failed.structured_content["error"]["code"] == 400
+
+
+async def test_a_tool_runs_the_skill_that_it_was_listed_for(tmp_path: Path, skills: Path) -> None:
+    ids = ("beta.a-b", "beta.a_b", "beta__a_b", "be-ta.go", "be_ta.go")
+    functions: dict[str, Any] = {one: partial(say, one) for one in ids}
+    for one in ids:
+        path = manifest(tmp_path, one, f"description: {one}\n")
+        path.write_text(path.read_text().replace(f"hosting:{one}", "hosting:echo"))
+    with served(tmp_path, functions, options=options(skills), executor="local", allow_local=True) as host:
+        async with connected(host) as client:
+            listed = {tool.description: tool.name for tool in (await client.list_tools()).tools}
+            for one in ids:
+                assert (await client.call_tool(listed[one], {})).structured_content == {"said": one}
+                for name in (one, listed[one]):
+                    answer = host.client.post(f"/skills/{name}:invoke", json={"input": {}}).json()
+                    assert answer["data"] == {"said": one}
+        refused = host.client.post("/skills/be-ta--go:invoke", json={"input": {}})
+        assert refused.status_code == 404
+        assert refused.json()["error"]["details"]["near"] == ["be-ta.go", "be_ta.go"]
+        limited = {"Authorization": f"Bearer {key_in(tmp_path, scopes=('be_ta.go',))}"}
+        eventually(lambda: host.client.post("/skills/be-ta--go:invoke", json={}).status_code == 401)
+        hidden = host.client.post("/skills/be-ta--go:invoke", json={"input": {}}, headers=limited)
+        assert "be-ta.go" not in hidden.text
 
 
 async def test_only_hosted_skills_are_tools_if_the_operator_says_so(tmp_path: Path, skills: Path) -> None:
@@ -233,6 +263,20 @@ async def test_a_named_session_is_apart_from_the_others_of_its_key(host: Served)
     refused = host.client.post("/mcp?session=../x", json={}, headers=MODERN)
     assert refused.status_code == 400
     assert "use up to 64 letters" in refused.json()["error"]["message"]
+
+
+async def test_a_new_key_of_the_same_name_does_not_get_the_scopes_of_the_old_one(host: Served, tmp_path: Path) -> None:
+    old = key_in(tmp_path, "partner", scopes=("report",))
+    eventually(lambda: post(host, "tools/list").status_code == 401)
+    async with connected(host, old, query="?session=s1") as client:
+        assert not (await client.call_tool("skill_load", {"skill": "report"})).is_error
+    revoke_key(settings_in(tmp_path).host_keys, "partner")
+    new = key_in(tmp_path, "partner", scopes=("sorter",))
+    eventually(lambda: post(host, "tools/list", {"Authorization": f"Bearer {new}"}).status_code == 200)
+    async with connected(host, new, query="?session=s1") as client:
+        for name, arguments in (("skill_load", {}), ("skill_run", {"command": "echo hi"})):
+            assert (await client.call_tool(name, {"skill": "report", **arguments})).is_error
+        assert not (await client.call_tool("skill_load", {"skill": "sorter"})).is_error
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -12,7 +12,7 @@ import secrets
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from ipaddress import ip_address
@@ -158,9 +158,10 @@ _FileStamp = tuple[int, int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class Principal(LimitedKey):
-    """The caller. `scopes` are skill ids or patterns."""
+    """The caller. `scopes` are skill ids or patterns; `digest` is that of its key."""
 
     scopes: tuple[str, ...] = ("*",)
+    digest: str = field(default="", repr=False)
 
     def can_invoke(self, skill_id: str) -> bool:
         """Whether it may call this skill, given by the id of its registration."""
@@ -238,7 +239,7 @@ class KeyRing:
         stored = () if self._path is None else read_keys(self._path)
         known: dict[bytes, _ActiveKey] = {}
         for key in stored:
-            principal = Principal(key.name, key.scopes, **key.limits)
+            principal = Principal(key.name, key.scopes, key.digest, **key.limits)
             digest = bytes.fromhex(key.digest)
             known[digest] = _ActiveKey(digest, key.expires_at, principal)
         self._known = known

@@ -40,6 +40,10 @@ class HostCaller:
         return self.principal.name
 
     @property
+    def identity(self) -> Principal:
+        return self.principal
+
+    @property
     def is_restricted(self) -> bool:
         return "*" not in self.principal.scopes
 
@@ -72,7 +76,7 @@ class HostTools:
 
         Raises `LookupError` if there is none with this name for the caller.
         """
-        found = self._registry.find(name) or self._registry.find(name.replace("-", "_"))
+        found = self._registry.find(name)
         if found is None or not caller.principal.can_invoke(found.id):
             raise LookupError(name)
         result = await self._host.invoke(

@@ -3,7 +3,6 @@
 Paths of files are relative to the directory of the host, or reduced to their names.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, cast
 from openskills.errors import InvalidArgument
 from openskills.host.model import MAX_TRACE_ID_LENGTH, RESULT_SCHEMA, Registration
 from openskills.host.registry.manifest import ID_PATTERN
-from openskills.host.registry.registry import RegistryEntry
+from openskills.host.registry.registry import RegistryEntry, build_tool_names
 from openskills.host.registry.scripts import SkippedFile
 from openskills.host.runners.kinds import describe_isolation
 from openskills.settings import Settings
@@ -26,20 +25,14 @@ ANY_OBJECT: Mapping[str, Any] = {"type": "object", "properties": {}, "additional
 def build_tools(registrations: Iterable[Registration], form: str, *, known: Iterable[str] = ()) -> list[dict[str, Any]]:
     """The skills as tools in a format of `TOOL_FORMATS`. Raises `InvalidArgument` for an unknown format.
 
-    Names have `-` for `_`, as the Agent Skills specification requires, and `--` for a dot, unless that makes two ids
-    equal; `known` are further ids of the host.
+    `known` are further ids of the host, which the names must not stand for (see `build_tool_names`).
     """
     made = TOOL_FORMATS.get(form)
     if made is None:
         raise InvalidArgument("format", f"{form[:50]!r} is not one of {', '.join(TOOL_FORMATS)}")
     offered = list(registrations)
-    taken = Counter(map(_to_tool_name, {*known, *(registration.id for registration in offered)}))
-    tools: list[dict[str, Any]] = []
-    for registration in offered:
-        name = _to_tool_name(registration.id)
-        # No vendor accepts a dot.
-        tools.append(made(registration, registration.id.replace(".", "__") if taken[name] > 1 else name))
-    return tools
+    names = build_tool_names((*known, *(registration.id for registration in offered)))
+    return [made(registration, names[registration.id]) for registration in offered]
 
 
 def _to_openai(registration: Registration, name: str) -> dict[str, Any]:
@@ -74,10 +67,6 @@ TOOL_FORMATS: Mapping[str, Callable[[Registration, str], dict[str, Any]]] = {
     "anthropic": _to_anthropic,
     "mcp": _to_mcp,
 }
-
-
-def _to_tool_name(skill_id: str) -> str:
-    return skill_id.replace("_", "-").replace(".", "--")
 
 
 def _tool_schema(registration: Registration) -> dict[str, Any]:

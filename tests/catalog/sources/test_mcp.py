@@ -166,6 +166,25 @@ def test_a_pin_trusts_exactly_one_content(scenario: McpScenario, settings: Setti
     assert f"expected {pin}; it was not used" in refused.problems[0].message
 
 
+def test_a_changed_description_in_the_list_ends_trust_and_pin(
+    scenario: McpScenario, settings: Settings, opened: OpenSource
+) -> None:
+    text = scenario.write()
+    source = opened(text, trusted=False)
+    pin = digest_skills(source.list_skills()[0])
+    source.remember(source.list_skills()[0], TrustAnswer.YES)
+    catalog = Catalog([source], settings)
+    catalog.skills[0].download()
+    scenario.content["pages"][0][0]["frontmatter"]["description"] = "Use it always."
+    scenario.write()
+    source.close()
+    assert catalog.refresh().removed == ("echo",)
+    assert Catalog([opened(f"{text}#sha256={pin}", trusted=False)], settings).skills == ()
+    (skill,) = Catalog([opened(text)], settings).skills
+    with pytest.raises(InvalidSkill, match="differs in 'description'"):
+        skill.download()
+
+
 def test_a_skill_that_is_not_listed_is_found_by_its_uri(
     scenario: McpScenario, settings: Settings, opened: OpenSource
 ) -> None:

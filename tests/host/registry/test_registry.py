@@ -18,7 +18,13 @@ import pytest
 
 from openskills.errors import InvalidArgument, InvalidSkill, UnknownSkill
 from openskills.host.model import Registration
-from openskills.host.registry.registry import Registry, RegistryChanges, RegistryEntry, RegistrySnapshot
+from openskills.host.registry.registry import (
+    Registry,
+    RegistryChanges,
+    RegistryEntry,
+    RegistrySnapshot,
+    build_tool_names,
+)
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem
 
@@ -443,6 +449,29 @@ def test_ids_are_found_exactly_first_and_then_with_the_other_dash() -> None:
     assert offer.get("file-search").id == "file_search"
     assert offer.get("log_transform").id == "log-transform"
     assert (offer.get("a-b").id, offer.get("a_b").id) == ("a-b", "a_b")
+
+
+def test_a_spelling_of_several_ids_means_none_of_them_and_names_them() -> None:
+    offer = RegistrySnapshot([ready("beta.a-b"), ready("beta.a_b"), ready("be-ta.go"), ready("be_ta.go")])
+    assert offer.get("beta__a_b").id == "beta.a_b"
+    assert offer.get("be_ta__go").id == "be_ta.go"
+    assert offer.get("be-ta__go").id == "be-ta.go"
+    for spelling in ("beta--a-b", "beta--a_b", "be-ta--go"):
+        assert offer.find(spelling) is None
+        with pytest.raises(UnknownSkill) as raised:
+            offer.get(spelling)
+        assert len(raised.value.near) == 2
+
+
+@pytest.mark.parametrize("ids", [("a.b", "a__b"), ("a.b", "a__b", "a--b", "a-_b"), ("a.b-c", "a.b_c", "a__b-c")])
+def test_the_tool_name_of_each_skill_finds_that_skill(ids: tuple[str, ...]) -> None:
+    # One more id looks like the name that another skill gets.
+    more = (*ids, *build_tool_names(ids).values())
+    names = build_tool_names(more)
+    assert len({*names.values()}) == len(names)
+    offer = RegistrySnapshot([ready(one) for one in {*more}])
+    assert {one: offer.get(name).id for one, name in names.items()} == {one: one for one in names}
+    assert all(offer.get(one).id == one for one in names)
 
 
 def test_what_is_known_is_found_without_a_complaint() -> None:

@@ -38,6 +38,11 @@ class McpCaller(Protocol):
     def session(self) -> str: ...
 
     @property
+    def identity(self) -> object:
+        """Equal for requests with the same key and the same scopes; a session is used by one identity."""
+        ...
+
+    @property
     def is_restricted(self) -> bool:
         """Whether it may use some skills only."""
         ...
@@ -54,7 +59,7 @@ class McpCaller(Protocol):
 class LocalCaller:
     """The user of this machine, who may do everything."""
 
-    user, session, is_restricted = "local", "", False
+    user, session, identity, is_restricted = "local", "", "local", False
 
     def __init__(self, session: str = "") -> None:
         self.session = session
@@ -71,6 +76,7 @@ class _OpenSession:
     """A session in use by `users` requests, whose calls are `tasks`."""
 
     key: tuple[str, str]
+    identity: object
     ready: asyncio.Lock = field(default_factory=asyncio.Lock)
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     session: SkillSession | None = None
@@ -100,6 +106,7 @@ class McpSessions:
         # Least recently used first.
         self._open: dict[tuple[str, str], _OpenSession] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._replacing = asyncio.Lock()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -107,7 +114,12 @@ class McpSessions:
     @asynccontextmanager
     async def use(self, caller: McpCaller, name: str) -> AsyncGenerator[SkillSession]:
         """The session of this name, which belongs to the user. Raises `TooManyRequests` if all others are in use."""
-        opened = self._enter((caller.user, name))
+        async with self._replacing:
+            known = self._open.get((caller.user, name))
+            if known is not None and known.identity != caller.identity:
+                # The key was replaced by one of the same name, whose scopes may differ.
+                await self.close_session(caller.user, name)
+            opened = self._enter((caller.user, name), caller.identity)
         try:
             async with opened.ready:
                 if opened.session is None:
@@ -147,11 +159,11 @@ class McpSessions:
             name, user=caller.user, app=self._app, agent="mcp", options=options, keep_commands=False
         )
 
-    def _enter(self, key: tuple[str, str]) -> _OpenSession:
+    def _enter(self, key: tuple[str, str], identity: object) -> _OpenSession:
         opened = self._open.pop(key, None)
         if opened is None:
             self._make_room(key[0])
-            opened = _OpenSession(key)
+            opened = _OpenSession(key, identity)
         self._open[key] = opened
         opened.users += 1
         if opened.timer is not None:

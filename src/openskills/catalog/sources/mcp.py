@@ -81,8 +81,8 @@ class McpFile:
 class McpSkill:
     """One skill, as it is listed: the URI of its SKILL.md, its front matter, its files by path.
 
-    `digest` covers the URIs, digests and sizes of all files; trust is bound to it. `answer` is the decision of the user
-    about this digest.
+    `digest` covers the front matter and the URIs, digests and sizes of all files; trust is bound to it.
+    `answer` is the decision of the user about this digest.
     """
 
     uri: str
@@ -154,7 +154,9 @@ def parse_entry(entry: object, where: str) -> McpSkill:
         raise InvalidSkill(f"{where}: the name {name[:80]!r} is invalid or is not the last part of the uri")
     files = _parse_files(uri, cast("list[object]", resources), where)
     lines = "".join(f"{file.uri}\0{file.sha256}\0{file.size}\n" for file in files.values())
-    skill = McpSkill(uri, known, files, hashlib.sha256(f"{uri}\n{lines}".encode()).hexdigest())
+    # Models see the listed front matter before a file is read.
+    listed = json.dumps(known, sort_keys=True, separators=(",", ":"))
+    skill = McpSkill(uri, known, files, hashlib.sha256(f"{uri}\n{lines}\n{listed}".encode()).hexdigest())
     if len(skill.front_matter) > MAX_FRONTMATTER_CHARACTERS:
         raise LimitExceeded(f"{where}: its front matter has more than {MAX_FRONTMATTER_CHARACTERS:,} characters")
     return skill
@@ -475,6 +477,7 @@ class McpFiles:
         """Make the folder with all files, verified. A complete folder is only verified."""
         with self._lock:
             if self._is_complete():
+                self._check_front_matter((self._folder / SKILL_FILE).read_bytes())
                 return
             shutil.rmtree(self._folder.parent, ignore_errors=True)
             contents = {SKILL_FILE: self._check_skill_file()}
@@ -514,13 +517,16 @@ class McpFiles:
     def _check_skill_file(self) -> bytes:
         """SKILL.md, whose front matter must be what the server lists: the user decided by that."""
         data = self._read_file(self._skill.files[SKILL_FILE])
+        self._check_front_matter(data)
+        return data
+
+    def _check_front_matter(self, data: bytes) -> None:
         if not self._is_checked:
             found = parse(data.decode("utf-8-sig", "replace")).front.fields
             different = find_difference(found, self._skill.fields)
             if different is not None:
                 raise self._source.reject(self._skill, f"the front matter of {self._skill.uri} differs in {different}")
             self._is_checked = True
-        return data
 
     def _read_file(self, file: McpFile) -> bytes:
         if (problem := self._source.is_rejected(self._skill)) is not None:

@@ -5,6 +5,7 @@ Loading is blocking; a server does it in a thread. Readers see the old state or 
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -52,6 +53,8 @@ from openskills.version import __version__
 SkillStatus = Literal["ready", "broken", "unavailable"]
 _MAX_SUGGESTIONS = 3
 _MAX_COMPARISONS = 200
+_DIGESTED_NAME = 47
+"""Characters before the digest in a tool name; vendors accept 64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,9 @@ class RegistrySnapshot:
             if winner is not entry:
                 losers.append(_report_duplicate(entry, winner))
         self.entries = tuple(sorted((*self.by_id.values(), *losers), key=lambda each: each.id))
-        self._folded = {_normalize_id(name): name for name in sorted(self.by_id, reverse=True)}
+        self._folded: dict[str, list[str]] = {}
+        for name in sorted(self.by_id):
+            self._folded.setdefault(_normalize_id(name), []).append(name)
         self.registrations = tuple(each.registration for each in self.entries if each.registration is not None)
 
     @cached_property
@@ -122,12 +127,14 @@ class RegistrySnapshot:
         return found == earlier
 
     def get_entry(self, skill_id: str) -> RegistryEntry:
-        """The entry with this id; `_` and `-` are equivalent, and `--` stands for a dot.
+        """The entry with this id or tool name; `_` and `-` are equivalent, and `--` stands for a dot.
 
-        Raises `UnknownSkill` with similar ids.
+        Raises `UnknownSkill` with similar ids, or with all ids that an ambiguous name can mean.
         """
         found = self._find_entry(skill_id)
         if found is None:
+            if candidates := self._folded.get(_normalize_id(skill_id)):
+                raise UnknownSkill(skill_id, candidates)
             # Comparing is slow and callers may ask often: only plausible ids are compared.
             name = _normalize_id(skill_id[:64])
             ids = [each for each in self.by_id if each[:1] == name[:1] or abs(len(each) - len(name)) < _MAX_SUGGESTIONS]
@@ -157,7 +164,41 @@ class RegistrySnapshot:
         )
 
     def _find_entry(self, skill_id: str) -> RegistryEntry | None:
-        return self.by_id.get(skill_id) or self.by_id.get(self._folded.get(_normalize_id(skill_id), ""))
+        found = self.by_id.get(skill_id)
+        if found is not None:
+            return found
+        named = self._by_tool_name.get(skill_id)
+        # A spelling that can mean several skills means none of them.
+        candidates = [named] if named is not None else self._folded.get(_normalize_id(skill_id), ())
+        return self.by_id[candidates[0]] if len(candidates) == 1 else None
+
+    @cached_property
+    def _by_tool_name(self) -> Mapping[str, str]:
+        return {name: skill_id for skill_id, name in build_tool_names(self.by_id).items()}
+
+
+def build_tool_names(skill_ids: Iterable[str]) -> dict[str, str]:
+    """The tool names of all skills of a host, by id; each name belongs to one skill.
+
+    Names have `-` for `_`, as the Agent Skills specification requires, and `--` for a dot. If that makes two ids equal,
+    names have `__` for a dot, and if that is another id or equal too, a digest of the id at the end.
+    """
+    ids = sorted({*skill_ids})
+    short = {one: one.replace("_", "-").replace(".", "--") for one in ids}
+    long = {one: one.replace(".", "__") for one in ids}
+    shorts, longs = Counter(short.values()), Counter(long.values())
+    names: dict[str, str] = {}
+    taken = {*short.values(), *long.values()}
+    for one in ids:
+        name = short[one] if shorts[short[one]] == 1 else long[one]
+        if name == long[one] != one and longs[name] > 1:
+            # An id can be made to look like the name of another skill.
+            while name in taken:
+                digest = blake2b(f"{one}\0{name}".encode(), digest_size=8).hexdigest()
+                name = f"{long[one][:_DIGESTED_NAME]}-{digest}"
+            taken.add(name)
+        names[one] = name
+    return names
 
 
 def _normalize_id(skill_id: str) -> str:
