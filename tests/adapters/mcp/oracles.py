@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "mcp_oracles.sh"
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "npm_oracles.sh"
 _PACKAGES = "node_modules/@modelcontextprotocol"
 PATIENCE = 120
 
@@ -47,7 +47,7 @@ def oracles(tmp_path: Path) -> Oracles:
         for option in ("--node", "--directory")
     )
     if not Path(found, "complete").exists():
-        reason = "needs the MCP conformance suite and the Inspector; install them with scripts/mcp_oracles.sh"
+        reason = "needs the MCP conformance suite and the Inspector; install them with scripts/npm_oracles.sh"
         if os.environ.get("CI") == "true":
             pytest.fail(f"{reason} (CI=true, so this is a failure and not a skip)")
         pytest.skip(reason)

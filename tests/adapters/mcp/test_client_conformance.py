@@ -33,7 +33,7 @@ SCENARIOS = [
 
 
 def ask_script(option: str) -> str:
-    script = ROOT / "scripts" / "mcp_oracles.sh"
+    script = ROOT / "scripts" / "npm_oracles.sh"
     return subprocess.run([script, option], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -42,7 +42,7 @@ def suite() -> list[str]:
     """The command of the suite. Where it is not installed the tests are skipped; in CI they fail."""
     program = Path(ask_script("--directory")) / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
     if not program.exists():
-        reason = "needs the MCP conformance suite; run scripts/mcp_oracles.sh"
+        reason = "needs the MCP conformance suite; run scripts/npm_oracles.sh"
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)

