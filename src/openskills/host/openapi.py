@@ -34,10 +34,10 @@ def build_tools(registrations: Iterable[Registration], form: str, *, known: Iter
         raise InvalidArgument("format", f"{form[:50]!r} is not one of {', '.join(TOOL_FORMATS)}")
     offered = list(registrations)
     names = build_tool_names((*known, *(registration.id for registration in offered)))
-    chosen: dict[str, Registration] = {}
-    for registration in sorted(offered, key=lambda one: OWNER_MARK in one.id):
-        chosen[names[registration.id].partition(OWNER_MARK)[0]] = registration
-    return [made(registration, name) for name, registration in sorted(chosen.items(), key=lambda pair: pair[1].id)]
+    plain = {one.id: names[one.id].partition(OWNER_MARK)[0] for one in offered}
+    # Private skills come last here, so that they win.
+    winners = {plain[one.id]: one for one in sorted(offered, key=lambda one: OWNER_MARK in one.id)}
+    return [made(one, plain[one.id]) for one in offered if winners[plain[one.id]] is one]
 
 
 def _to_openai(registration: Registration, name: str) -> dict[str, Any]:

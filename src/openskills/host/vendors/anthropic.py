@@ -41,8 +41,8 @@ class AnthropicDialect:
         self._is_beta = _BETA in betas
 
     @property
-    def removes_versions(self) -> bool:
-        """In the beta, versions have to be deleted before their skill."""
+    def is_current(self) -> bool:
+        """False for the beta, in which versions have to be deleted before their skill."""
         return not self._is_beta
 
     def build_skill(self, skill: StoredSkill) -> dict[str, Any]:

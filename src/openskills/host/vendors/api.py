@@ -223,7 +223,10 @@ class VendorRequest:
     async def _receive_skill(self, store: Callable[[UploadForm, StagedSkill], Awaitable[HttpResponse]]) -> HttpResponse:
         limit, timeout = self.parts.settings.host_upload_size, self.parts.options.body_seconds
         with self._store.receive() as directory:
-            form = await receive_form(self._exchange, directory, max_bytes=limit, timeout=timeout)
+            has_echo = not self._dialect.is_current
+            form = await receive_form(
+                self._exchange, directory, max_bytes=limit, timeout=timeout, has_echo=has_echo
+            )
             files = [file for file in form.files if file.field == "files"]
             if len(files) < len(form.files):
                 raise InvalidArgument("files", "send all files in parts named `files[]`")
@@ -254,7 +257,7 @@ class VendorRequest:
         return self._respond(self._dialect.build_skill(changed))
 
     async def _delete_skill(self) -> HttpResponse:
-        with_versions = self._dialect.removes_versions
+        with_versions = self._dialect.is_current
         removed = await self._store.remove_skill(self._access, self._words[1], with_versions=with_versions)
         await self._publish()
         return self._respond(self._dialect.build_deleted_skill(removed))
@@ -269,7 +272,7 @@ class VendorRequest:
         return self._respond(self._dialect.build_version(found))
 
     async def _delete_version(self) -> HttpResponse:
-        may_be_last = not self._dialect.removes_versions
+        may_be_last = not self._dialect.is_current
         removed = await self._store.remove_version(
             self._access, self._words[1], self._words[3], may_be_last=may_be_last
         )

@@ -21,7 +21,7 @@ class OpenaiDialect:
     name = "openai"
     request_id_header = b"x-request-id"
     has_default_version = True
-    removes_versions = True
+    is_current = True
 
     def build_skill(self, skill: StoredSkill) -> dict[str, Any]:
         return {

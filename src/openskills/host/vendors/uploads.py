@@ -32,14 +32,18 @@ from openskills.skillmd.frontmatter import decode
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import select_errors
 
-MAX_PARTS = 1000
-"""Parts of a body, and files and folders of a skill."""
+MAX_FILES = 1000
+"""Files of a form, and files and folders of a skill."""
+_MAX_PARTS = 3 * MAX_FILES + 100
+_MAX_ECHO = 5
+"""Anthropic's SDK of the beta sends files twice, the second time as text of up to so many times their size."""
+_ECHO = "files[][]"
 MAX_FIELD_BYTES = 64 * 1024
 MAX_UPLOAD_SECONDS = 600.0
 _MAX_PART_HEADERS = 8
 _MAX_PART_HEADER_BYTES = 4096
 _MAX_SHOWN_PROBLEMS = 5
-_OVERHEAD = 1024 * MAX_PARTS
+_OVERHEAD = 1024 * MAX_FILES
 """Bytes of a body besides its files: boundaries and headers of parts."""
 
 
@@ -62,15 +66,19 @@ class UploadForm:
     files: list[FormFile] = field(default_factory=list[FormFile])
 
 
-async def receive_form(exchange: HttpExchange, directory: Path, *, max_bytes: int, timeout: float) -> UploadForm:
+async def receive_form(
+    exchange: HttpExchange, directory: Path, *, max_bytes: int, timeout: float, has_echo: bool = False
+) -> UploadForm:
     """Read a multipart body; its files are written to `directory`.
 
-    `max_bytes` limits all files together, and `timeout` each pause. Raises `InvalidArgument` for an incomplete or
+    `max_bytes` limits all files together, and `timeout` each pause. `has_echo`: the client is an SDK that sends files
+    also as text, which is ignored. Raises `InvalidArgument` for an incomplete or
     malformed body, `UnsupportedMedia`, `HttpRefusal` if it is too large or too slow, and `ClientDisconnect`.
     """
     boundary = _read_boundary(exchange.headers.get(b"content-type") or b"")
-    check_body_headers(exchange, max_bytes + _OVERHEAD)
-    reader = _FormReader(boundary, directory, max_bytes)
+    max_body = max_bytes * (1 + _MAX_ECHO if has_echo else 1) + _OVERHEAD
+    check_body_headers(exchange, max_body)
+    reader = _FormReader(boundary, directory, max_bytes, max_body)
     try:
         async with asyncio.timeout(MAX_UPLOAD_SECONDS):
             while True:
@@ -101,9 +109,10 @@ def _read_boundary(content_type: bytes) -> bytes:
 class _FormReader:
     """Parses a body as it arrives. Fields are kept in memory, files are written to disk."""
 
-    def __init__(self, boundary: bytes, directory: Path, max_bytes: int) -> None:
+    def __init__(self, boundary: bytes, directory: Path, max_bytes: int, max_body: int) -> None:
         self._directory = directory
         self._max_bytes = max_bytes
+        self._max_body = max_body
         self._form = UploadForm()
         self._headers: dict[str, bytes] = {}
         self._name, self._value = b"", b""
@@ -130,7 +139,7 @@ class _FormReader:
 
     def write(self, data: bytes) -> None:
         self._total += len(data)
-        if self._total > self._max_bytes + _OVERHEAD:
+        if self._total > self._max_body:
             raise HttpRefusal(http.body_too_large(None, self._max_bytes))
         try:
             if data and not self._is_ended:
@@ -149,8 +158,8 @@ class _FormReader:
 
     def _begin_part(self) -> None:
         self._parts += 1
-        if self._parts > MAX_PARTS:
-            raise LimitExceeded(f"the body has more than {MAX_PARTS:,} parts; send a zip archive")
+        if self._parts > _MAX_PARTS or len(self._form.files) > MAX_FILES:
+            raise LimitExceeded(f"the body has too many parts; send at most {MAX_FILES:,} files")
         self._headers = {}
 
     def _add_header_name(self, data: bytes, start: int, end: int) -> None:
@@ -168,15 +177,16 @@ class _FormReader:
 
     def _end_headers(self) -> None:
         kind, options = parse_options_header(self._headers.get("content-disposition"))
-        name = _decode(options.get(b"name", b"")).removesuffix("[]")
+        name = _decode(options.get(b"name", b""))
         if kind != b"form-data" or not name:
             raise InvalidArgument("body", "a part has no `Content-Disposition: form-data` with a name")
         filename = options.get(b"filename")
         if filename is None:
             if name in self._form.fields:
                 raise InvalidArgument(name[:50], "was sent twice")
-            self._field, self._text = name, b""
+            self._field, self._text = None if name == _ECHO else name, b""
             return
+        name = name.removesuffix("[]")
         mime_type = _decode(self._headers.get("content-type", b"")).strip()[:200]
         path = self._directory / f"part-{self._parts}"
         self._form.files.append(FormFile(name, _decode(filename), mime_type, path))
@@ -184,7 +194,7 @@ class _FormReader:
 
     def _add_data(self, data: bytes, start: int, end: int) -> None:
         if self._file is None:
-            self._text += data[start:end]
+            self._text += b"" if self._field is None else data[start:end]
             if len(self._text) > MAX_FIELD_BYTES:
                 raise LimitExceeded(f"the field {self._field!r} is larger than {MAX_FIELD_BYTES:,} bytes")
             return
@@ -223,7 +233,7 @@ def stage_skill(files: Iterable[FormFile], directory: Path, *, max_bytes: int) -
     raw = directory / "raw"
     try:
         if len(given) == 1 and _is_archive(given[0]):
-            limits = UnpackLimits(total=4 * max_bytes, per_entry=max_bytes, entries=MAX_PARTS)
+            limits = UnpackLimits(total=4 * max_bytes, per_entry=max_bytes, entries=MAX_FILES)
             unpack(given[0].path, raw, limits=limits, label=given[0].name or "files")
         else:
             _place_files(given, raw)
@@ -244,7 +254,7 @@ def _is_archive(file: FormFile) -> bool:
 
 
 def _place_files(files: Iterable[FormFile], into: Path) -> None:
-    names = EntryNames("files", MAX_PARTS)
+    names = EntryNames("files", MAX_FILES)
     into.mkdir()
     for file in files:
         path = into / names.add_file(file.name)
