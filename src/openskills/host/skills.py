@@ -14,27 +14,23 @@ after `ORPHAN_SECONDS`.
 """
 
 import asyncio
-import hashlib
 import os
 import secrets
 import sqlite3
-import stat
 import time
-import zipfile
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from openskills.catalog.skill import SKILL_FILE, Skill, find_resources
-from openskills.catalog.sources.archive import UnpackLimits, unpack
+from openskills.catalog.skill import Skill
+from openskills.catalog.sources.archive import UnpackLimits, hash_content, pack_folder, unpack
 from openskills.errors import Forbidden, InvalidArgument, NameTaken, UnknownUpload
 from openskills.filesystem import flush_directory, make_private, remove_unused, scratch_directory
 from openskills.host.auth import Principal
 from openskills.host.database import UPLOAD_DATABASE, Database
 from openskills.host.registry.registry import Registry
-from openskills.paths import open_inside
 from openskills.sql import select_rows
 
 T = TypeVar("T")
@@ -45,8 +41,6 @@ ORPHAN_SECONDS = 3600.0
 """Unused contents are removed after this time. Running invocations may need them until then."""
 _OWN_LIMITS = UnpackLimits(total=1 << 40, per_entry=1 << 40, entries=1_000_000, ratio=1 << 20)
 """Our own archives were checked when they arrived."""
-_EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The date of all files in archives: the oldest one that zip can express."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,36 +515,6 @@ def _get_file(connection: sqlite3.Connection, access: UploadAccess, file_id: str
     if not rows:
         raise UnknownUpload("file", file_id)
     return StoredFile(*rows[0])
-
-
-def hash_content(path: Path) -> tuple[str, int]:
-    """The SHA-256 and the size of a file."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return digest, file.tell()
-
-
-def pack_folder(folder: Path, name: str, archive: Path, paths: Iterable[str] | None = None) -> tuple[str, int]:
-    """Write files of a skill to a zip archive with the only folder `name`; returns its SHA-256 and its size.
-
-    By default, all files but those of version control and of environments. The same files give the same archive: they
-    are sorted, and have no dates, owners or modes, except for the x bit.
-    """
-    if paths is None:
-        paths = {SKILL_FILE, *(one.path for one in find_resources(str(folder)))}
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as packed:
-        for path in sorted(paths):
-            data, mode = _read_file(folder, path)
-            info = zipfile.ZipInfo(f"{name}/{path}", _EPOCH)
-            info.create_system, info.compress_type = 3, zipfile.ZIP_DEFLATED
-            info.external_attr = (stat.S_IFREG | mode) << 16
-            packed.writestr(info, data)
-    return hash_content(archive)
-
-
-def _read_file(folder: Path, path: str) -> tuple[bytes, int]:
-    with os.fdopen(open_inside(str(folder), path), "rb") as file:
-        return file.read(), 0o755 if os.fstat(file.fileno()).st_mode & stat.S_IXUSR else 0o644
 
 
 @dataclass(frozen=True, slots=True)

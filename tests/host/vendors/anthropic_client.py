@@ -38,7 +38,7 @@ def refused(name: str, call: Any) -> None:
     except anthropic.APIStatusError as error:
         body: Any = error.body
         seen[name] = [type(error).__name__, error.status_code, body["error"]["type"], body["error"]["message"]]
-        assert body["request_id"] == error.response.headers["request-id"]
+        seen["request_ids"] = body["request_id"] == error.response.headers["request-id"]
     else:
         seen[name] = None
 
@@ -64,7 +64,7 @@ if hasattr(client.beta.skills.versions, "download"):
 refused("broken", lambda: skills.create(files=[("greeter/SKILL.md", b"---\nname: Bad Name\n---\n")]))
 refused("unknown", lambda: skills.retrieve("skill_unknown"))
 stranger: Any = anthropic.Anthropic(base_url=url, api_key="osk_wrong", max_retries=0)
-refused("stranger", lambda: (stranger.beta.skills if is_beta else stranger.skills).list())
+refused("stranger", (stranger.beta.skills if is_beta else stranger.skills).list)
 uploads = client.beta.files if is_beta else getattr(client, "files", client.beta.files)
 file = uploads.upload(file=("data.txt", b"some text", "text/plain"))
 seen["file"] = [file.filename, file.size_bytes, uploads.download(file.id).read().decode()]
@@ -76,4 +76,4 @@ if is_beta:
 else:
     seen["deleted"] = [skills.versions.delete(first, skill_id=made.id).type]
 seen["gone"] = skills.delete(made.id).type
-print(json.dumps(seen))
+sys.stdout.write(json.dumps(seen))

@@ -62,6 +62,7 @@ def test_the_sdk_can_create_list_download_and_delete(version: str, host: Served,
     assert ran.returncode == 0, ran.stderr
     seen: dict[str, Any] = json.loads(ran.stdout)
     assert seen["sdk"] == version
+    assert seen["request_ids"]
     assert (seen["label"], seen["source"], seen["latest"]) == ("The Greeter", "custom", True)
     assert seen["second"] == ["greeter", "Says Moin"]
     assert (seen["versions"], seen["listed"], seen["of_anthropic"], seen["named_latest"]) == (2, True, 0, True)

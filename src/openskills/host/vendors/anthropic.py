@@ -10,7 +10,7 @@ from typing import Any
 from openskills.errors import InvalidArgument
 from openskills.host.http import Trace
 from openskills.host.model import Failure
-from openskills.host.skills import ListPage, StoredFile, StoredSkill, StoredVersion
+from openskills.host.skills import SHARED, ListPage, StoredFile, StoredSkill, StoredVersion
 from openskills.host.vendors.uploads import UploadForm
 
 _BETA = "skills-2025-10-02"
@@ -53,6 +53,7 @@ class AnthropicDialect:
             "display_title": skill.display_name,
             "latest_version_id": skill.latest_id,
             "latest_version": str(skill.latest) if skill.latest else None,
+            "shared": skill.owner == SHARED,
             "source": "custom" if self._is_beta else {"type": "custom"},
             "created_at": _format_time(skill.created),
             "updated_at": _format_time(skill.updated),

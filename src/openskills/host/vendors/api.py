@@ -224,9 +224,7 @@ class VendorRequest:
         limit, timeout = self.parts.settings.host_upload_size, self.parts.options.body_seconds
         with self._store.receive() as directory:
             has_echo = not self._dialect.is_current
-            form = await receive_form(
-                self._exchange, directory, max_bytes=limit, timeout=timeout, has_echo=has_echo
-            )
+            form = await receive_form(self._exchange, directory, max_bytes=limit, timeout=timeout, has_echo=has_echo)
             files = [file for file in form.files if file.field == "files"]
             if len(files) < len(form.files):
                 raise InvalidArgument("files", "send all files in parts named `files[]`")

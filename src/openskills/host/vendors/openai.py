@@ -6,7 +6,7 @@ from typing import Any
 from openskills.errors import InvalidArgument
 from openskills.host.http import Trace
 from openskills.host.model import Failure
-from openskills.host.skills import ListPage, StoredFile, StoredSkill, StoredVersion
+from openskills.host.skills import SHARED, ListPage, StoredFile, StoredSkill, StoredVersion
 from openskills.host.vendors.anthropic import read_limit, read_seconds
 from openskills.host.vendors.uploads import UploadForm
 
@@ -29,6 +29,7 @@ class OpenaiDialect:
             "object": "skill",
             "name": skill.name,
             "description": skill.description,
+            "shared": skill.owner == SHARED,
             "default_version": str(skill.default),
             "latest_version": str(skill.latest),
             "created_at": int(skill.created),
@@ -99,4 +100,6 @@ class OpenaiDialect:
             "param": failure.details.get("field"),
             "code": taken.get(code or "", code),
         }
+        if "skill_id" in failure.details:
+            error["skill_id"] = failure.details["skill_id"]
         return {"error": error}

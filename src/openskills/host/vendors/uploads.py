@@ -4,9 +4,7 @@ Names that the client sends are never used as paths before they were checked.
 """
 
 import asyncio
-import os
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -15,7 +13,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from openskills.catalog.skill import SKILL_FILE
-from openskills.catalog.sources.archive import BLOCK, UnpackLimits, detect_format, unpack
+from openskills.catalog.sources.archive import BLOCK, UnpackLimits, detect_format, pack_folder, unpack
 from openskills.catalog.sources.entries import EntryNames
 from openskills.catalog.validate import validate
 from openskills.errors import (
@@ -27,7 +25,7 @@ from openskills.errors import (
 )
 from openskills.host import http
 from openskills.host.http import ClientDisconnect, HttpExchange, HttpRefusal, check_body_headers
-from openskills.host.skills import StagedSkill, pack_folder
+from openskills.host.skills import StagedSkill
 from openskills.skillmd.frontmatter import decode
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import select_errors
@@ -294,10 +292,5 @@ def _check_skill(folder: Path, archive: Path) -> StagedSkill:
     if manifest is None or manifest.name != folder.name:
         raise InvalidArgument("files", f"{SKILL_FILE} has no usable name")
     paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    for path in paths:
-        with suppress(OSError), (folder / path).open("rb") as file:
-            # The parts of a form have no modes.
-            if file.read(2) == b"#!":
-                os.fchmod(file.fileno(), 0o755)
     digest, size = pack_folder(folder, folder.name, archive, map(str, paths))
     return StagedSkill(manifest.name, manifest.description or "", folder, archive, digest, size)
