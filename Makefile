@@ -24,6 +24,7 @@ demo: runtime ## see what OpenSkill does, in half a minute
 test: dev ## run all tests
 	@scripts/system-packages.sh
 	@scripts/npm_oracles.sh
+	@scripts/sdk_oracles.sh
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 LONG_TESTS := tests/hostile tests/agent/test_crashes.py tests/artifacts/test_crash.py \

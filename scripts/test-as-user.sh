@@ -47,7 +47,7 @@ chmod 755 "$home"
 as_user() {
     (cd "$home/checkout" && runuser -u "$user" -- env -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u XDG_STATE_HOME \
         -u XDG_RUNTIME_DIR -u PYTHONPATH -u VIRTUAL_ENV -u SUDO_USER HOME="$home" USER="$user" LOGNAME="$user" \
-        PATH=/usr/local/bin:/usr/bin:/bin CI=true NPM_ORACLES=none PYTHON="$python" "$@")
+        PATH=/usr/local/bin:/usr/bin:/bin CI=true NPM_ORACLES=none SDK_ORACLES=none PYTHON="$python" "$@")
 }
 
 echo "→ as the user $user with $("$python" --version): make demo"

@@ -4,6 +4,7 @@
       InvalidSkill            422 INVALID_SKILL         carries problems
       UnknownSkill            404 UNKNOWN_SKILL         carries the nearest names
       UnknownRun              404 UNKNOWN_RUN           expired, never existed, or another caller's
+      UnknownUpload           404 UNKNOWN_UPLOAD        no uploaded skill, version or file, or another caller's
       UnknownSession          404 UNKNOWN_SESSION       carries the nearest names
       InvalidArgument         400 INVALID_ARGUMENT      carries the field
       ForbiddenPath           403 FORBIDDEN_PATH
@@ -11,6 +12,7 @@
       Unauthorized            401 UNAUTHORIZED
       Forbidden               403 FORBIDDEN             the caller lacks a permission; names the missing scope
       NotLoaded               409 NOT_LOADED            says to call skill_load
+      NameTaken               409 NAME_TAKEN            the owner has an uploaded skill of this name; carries its id
       SessionConflict         409 SESSION_CONFLICT      retryable; carries the current revision
       RequestInFlight         409 REQUEST_IN_FLIGHT     retryable; the first request with this key is still running
       LimitExceeded           413 LIMIT_EXCEEDED        which limit, by how much
@@ -82,6 +84,14 @@ class UnknownRun(SkillError, code=404, reason="UNKNOWN_RUN"):
     """No run has this id: it never existed, it expired, or it belongs to another caller."""
 
 
+class UnknownUpload(SkillError, code=404, reason="UNKNOWN_UPLOAD"):
+    """No uploaded skill, version or file has this id, or it belongs to another caller."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        shown = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
+        super().__init__(f"unknown {kind} {shown!r}", kind=kind, name=shown)
+
+
 class UnknownSession(SkillError, code=404, reason="UNKNOWN_SESSION"):
     """No session has this name; the message has the closest names, or says how to list them."""
 
@@ -116,6 +126,16 @@ class Forbidden(SkillError, code=403, reason="FORBIDDEN"):
 
 class NotLoaded(SkillError, code=409, reason="NOT_LOADED"):
     """The skill must be loaded first; the message says to call `skill_load`."""
+
+
+class NameTaken(SkillError, code=409, reason="NAME_TAKEN"):
+    """Another uploaded skill of the same owner has this name; `skill_id` is its id."""
+
+    def __init__(self, name: str, skill_id: str) -> None:
+        super().__init__(
+            f"a skill named {name!r} exists ({skill_id}); upload a new version of it, or delete it first",
+            skill_id=skill_id,
+        )
 
 
 class RequestInFlight(SkillError, code=409, reason="REQUEST_IN_FLIGHT", retryable=True):

@@ -60,6 +60,10 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "host_history_days": ("OPENSKILL_HOST_HISTORY_DAYS",),
     "host_history_content": ("OPENSKILL_HOST_HISTORY_CONTENT",),
     "host_api_key": ("OPENSKILL_API_KEY",),
+    "host_uploads": ("OPENSKILL_HOST_UPLOADS",),
+    "host_upload_size": ("OPENSKILL_HOST_UPLOAD_SIZE",),
+    "host_quota_bytes": ("OPENSKILL_HOST_QUOTA_BYTES",),
+    "host_quota_uploads": ("OPENSKILL_HOST_QUOTA_UPLOADS",),
     "host_http_targets": ("OPENSKILL_HOST_HTTP_TARGETS",),
     "mcp_keys": ("OPENSKILL_MCP_KEYS",),
     "mcp_env": ("OPENSKILL_MCP_ENV",),
@@ -85,7 +89,9 @@ class Settings:
     For the skill host: `allowed_root` is where hosted skills may read, `cli_dir` has their scripts and manifests, and
     `http_base_url` is its address for clients, without a trailing slash. `host_concurrency` 0 means twice the number
     of cores, at least 8. `host_auth` is `auto`, `on` or `off`. `host_history` is None when it is off.
-    `host_http_targets` are the targets that the `http` runner may call.
+    `host_http_targets` are the targets that the `http` runner may call. `host_uploads` is the directory of uploaded
+    skills and files, or None if uploads are off; `host_upload_size` is the limit of one upload, the quotas are those of
+    each key.
 
     For MCP servers that skills and tools come from: `mcp_keys` has the key of each host, and `mcp_env` the names of
     variables that servers that are commands get, besides PATH, HOME and the like.
@@ -131,6 +137,10 @@ class Settings:
     host_history_content: bool
     host_api_key: str | None = field(repr=False)
     host_http_targets: tuple[str, ...]
+    host_uploads: Path | None
+    host_upload_size: int
+    host_quota_bytes: int
+    host_quota_uploads: int
     mcp_keys: Mapping[str, str] = field(repr=False)
     mcp_env: tuple[str, ...]
     environment: Mapping[str, str]
@@ -184,6 +194,10 @@ class Settings:
             host_history_content=_read_flag(env, "OPENSKILL_HOST_HISTORY_CONTENT", default=False),
             host_api_key=_read_text(env, "OPENSKILL_API_KEY"),
             host_http_targets=_read_words(env, "OPENSKILL_HOST_HTTP_TARGETS"),
+            host_uploads=_read_optional_file(env, "OPENSKILL_HOST_UPLOADS", state / "uploads"),
+            host_upload_size=_read_amount(env, "OPENSKILL_HOST_UPLOAD_SIZE", 32 * 1024**2),
+            host_quota_bytes=_read_amount(env, "OPENSKILL_HOST_QUOTA_BYTES", _GIB),
+            host_quota_uploads=_read_integer(env, "OPENSKILL_HOST_QUOTA_UPLOADS", 1000, 1, 1_000_000),
             mcp_keys=_read_keys(env, "OPENSKILL_MCP_KEYS"),
             mcp_env=_read_words(env, "OPENSKILL_MCP_ENV"),
             environment=env,

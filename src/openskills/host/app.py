@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from openskills.errors import SkillError
 from openskills.host import http
 from openskills.host.http import HttpExchange, HttpResponse, Receive, Scope, Send, build_refusal
 from openskills.host.invoke import (
@@ -47,6 +48,8 @@ from openskills.host.routes import (
 )
 from openskills.host.runners.table import Runners
 from openskills.host.service import RunnerTable
+from openskills.host.skills import ORPHAN_SECONDS, SkillStore
+from openskills.host.vendors.api import VendorApi
 from openskills.settings import Settings
 from openskills.version import __version__
 
@@ -122,6 +125,7 @@ def create_app(
         Route("/docs", PublicRoute(show_docs), methods=["GET"]),
         Route("/tools", AuthenticatedRoute(export_tools), methods=["GET"]),
         Route("/mcp", AuthenticatedRoute(McpRoute().handle)),
+        Route("/v1/{path:path}", VendorApi()),
     ]
     return app
 
@@ -144,6 +148,8 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
     chores = [asyncio.create_task(prepare_all(parts)), asyncio.create_task(_remove_leftovers())]
     if parts.options.supervisor is not None:
         chores.append(asyncio.create_task(exit_with_supervisor(parts.options.supervisor)))
+    if parts.uploads is not None:
+        chores.append(asyncio.create_task(_sweep_uploads(parts.uploads)))
     if parts.options.watch:
         chores.append(asyncio.create_task(watch(parts)))
     try:
@@ -163,6 +169,15 @@ async def _remove_leftovers() -> None:
     # Directories of killed hosts.
     with suppress(OSError):
         await asyncio.to_thread(remove_orphaned_dirs)
+
+
+async def _sweep_uploads(uploads: SkillStore) -> None:
+    while True:
+        await asyncio.sleep(ORPHAN_SECONDS)
+        try:
+            await uploads.sweep()
+        except SkillError as error:
+            _log.warning("cannot remove unused uploads: %s", error.message)
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:

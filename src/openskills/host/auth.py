@@ -28,7 +28,11 @@ from openskills.host.http import HttpExchange, HttpRefusal
 KEY_PREFIX = "osk_"
 KEY_PATTERN = re.compile(rf"{KEY_PREFIX}[A-Za-z0-9_-]{{43}}", re.ASCII)
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
-_SCOPE_PATTERN = re.compile(r"[a-z0-9_.*?\[\]!-]{1,100}", re.ASCII)
+WRITE_SCOPE, PUBLISH_SCOPE = "skills:write", "skills:publish"
+"""Scopes of keys that may upload skills: for themselves, and for everybody. `*` does not include them."""
+_SCOPE_PATTERN = re.compile(rf"[a-z0-9_.*?\[\]!-]{{1,100}}|{WRITE_SCOPE}|{PUBLISH_SCOPE}", re.ASCII)
+OWNER_MARK = "~"
+"""In the id of an uploaded skill, this comes before the name of the key that owns it."""
 _VERSION = 1
 _HINT_LENGTH = 8
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -144,7 +148,8 @@ def _check_key(key: StoredKey) -> None:
         raise InvalidArgument("name", f"invalid key name {key.name!r}: use up to 64 letters, digits, dots, @, - and _")
     for scope in key.scopes:
         if _SCOPE_PATTERN.fullmatch(scope) is None:
-            raise InvalidArgument("scope", f"invalid scope {scope!r}: use a skill id, or a pattern such as file_*")
+            message = f"use a skill id, a pattern such as file_*, {WRITE_SCOPE} or {PUBLISH_SCOPE}"
+            raise InvalidArgument("scope", f"invalid scope {scope!r}: {message}")
     if not key.scopes:
         raise InvalidArgument("scope", "a key needs at least one; use * for all skills")
     key.check_limits()
@@ -152,7 +157,7 @@ def _check_key(key: StoredKey) -> None:
 
 
 _log = logging.getLogger("openskills.host")
-_KEY_HINT = "send `Authorization: Bearer osk_...`; create a key with `openskills keys new`"
+_KEY_HINT = "send `Authorization: Bearer osk_...` or `X-Api-Key`; create a key with `openskills keys new`"
 KEY_RELOAD_INTERVAL = 0.2
 """Seconds between two checks whether the key file has changed."""
 _FileStamp = tuple[int, int, int] | None
@@ -165,8 +170,22 @@ class Principal(LimitedKey):
     scopes: tuple[str, ...] = ("*",)
     digest: str = field(default="", repr=False)
 
+    @property
+    def owner(self) -> str:
+        """The owner of its private uploads; empty for callers without a key, who have none."""
+        return self.name if self.digest else ""
+
+    def can_see(self, skill_id: str) -> bool:
+        """Whether a skill is not the private upload of another key."""
+        _, mark, owner = skill_id.partition(OWNER_MARK)
+        return not mark or owner == self.owner
+
     def can_invoke(self, skill_id: str) -> bool:
         """Whether it may call this skill, given by the id of its registration."""
+        if OWNER_MARK in skill_id:
+            if not self.can_see(skill_id):
+                return False
+            skill_id = skill_id.partition(OWNER_MARK)[0]
         return "*" in self.scopes or any(fnmatchcase(skill_id, scope) for scope in self.scopes)
 
 
@@ -305,13 +324,14 @@ class Authenticator:
 
     def authenticate(self, exchange: HttpExchange) -> Principal:
         """The caller of a request. Raises `Unauthorized`, or `HttpRefusal` for a foreign `Host`."""
+        given = exchange.header(b"authorization")
+        if given is None and (key := exchange.header(b"x-api-key")) is not None:
+            given = f"Bearer {key}"
         if self.is_key_required(exchange):
-            return self._required.authenticate(exchange.header(b"authorization"))
+            return self._required.authenticate(given)
         if self._is_local(exchange) and not self._is_loopback(exchange.header(b"host") or ""):
             raise HttpRefusal(http.wrong_host(exchange.header(b"host") or ""))
-        if b"authorization" not in exchange.headers:
-            return ANONYMOUS
-        return self._optional.authenticate(exchange.header(b"authorization"))
+        return ANONYMOUS if given is None else self._optional.authenticate(given)
 
     def is_valid(self, principal: Principal) -> bool:
         """Whether a caller that was authenticated would still be, with the same scopes and limits."""
@@ -322,13 +342,16 @@ class Authenticator:
     def is_key_required(self, exchange: HttpExchange) -> bool:
         if self._mode != "auto":
             return self._mode == "on"
-        is_forwarded = not _FORWARDING_HEADERS.isdisjoint(exchange.headers)
-        return self._have_keys_existed() or is_forwarded or not self._is_local(exchange)
+        return self._have_keys_existed() or not self.is_from_here(exchange)
 
     def _have_keys_existed(self) -> bool:
         # Revoking the last key does not open the host to everybody.
         self._had_keys = self._had_keys or self._required.has_keys()
         return self._had_keys
+
+    def is_from_here(self, exchange: HttpExchange) -> bool:
+        """Whether the request came to a loopback address, not through a proxy."""
+        return _FORWARDING_HEADERS.isdisjoint(exchange.headers) and self._is_local(exchange)
 
     def _is_local(self, exchange: HttpExchange) -> bool:
         server = exchange.scope.get("server")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from openskills.errors import StoreUnavailable
-from openskills.host.tables import STEPS
+from openskills.host.tables import STEPS, UPLOAD_STEPS
 from openskills.sql import BUSY_CODES, SqliteConnection, SqliteHandle, SqliteProfile, SqliteThread
 
 T = TypeVar("T")
@@ -37,17 +37,21 @@ def _build_error(path: Path | None, error: sqlite3.Error | OSError) -> StoreUnav
 
 
 HOST_DATABASE = SqliteProfile("the host's database", STEPS, ("synchronous = NORMAL",), _build_error, is_essential=False)
+UPLOAD_DATABASE = SqliteProfile(
+    "the database of uploads", UPLOAD_STEPS, ("synchronous = FULL",), _build_error, is_essential=True
+)
+"""Uploads exist nowhere else, unlike the history."""
 
 
 class HostDatabaseConnection(SqliteHandle):
     """A connection that is opened on first use. If the file was moved away, the next use creates a new one."""
 
-    def __init__(self, path: Path | None, timeout: float) -> None:
-        super().__init__(path, HOST_DATABASE, timeout)
+    def __init__(self, path: Path | None, timeout: float, profile: SqliteProfile = HOST_DATABASE) -> None:
+        super().__init__(path, profile, timeout)
 
     def use(self, work: Callable[[SqliteConnection], T]) -> T:
         """Call `work` with the connection. Errors of SQLite become `StoreUnavailable`."""
-        with HOST_DATABASE.translate_errors(self._path):
+        with self._profile.translate_errors(self._path):
             return super().use(work)
 
 
@@ -59,14 +63,20 @@ class Database:
 
     The file is created on first use; `None` is a database in memory, for one process only. `write` and `read` call
     blocking functions with the connection. Create it in the process that uses it, not before a fork. `timeout` is how
-    many seconds a writer waits for writers of other processes.
+    many seconds a writer waits for writers of other processes; `profile` has the tables.
     """
 
-    def __init__(self, path: Path | None, *, timeout: float = BUSY_TIMEOUT) -> None:
+    def __init__(
+        self, path: Path | None, *, timeout: float = BUSY_TIMEOUT, profile: SqliteProfile = HOST_DATABASE
+    ) -> None:
         self.path = path
-        self._writer = SqliteThread(lambda: HostDatabaseConnection(path, timeout))
+
+        def connect() -> HostDatabaseConnection:
+            return HostDatabaseConnection(path, timeout, profile)
+
+        self._writer = SqliteThread(connect)
         # A database in memory exists in one connection only.
-        self._reader = self._writer if path is None else SqliteThread(lambda: HostDatabaseConnection(path, timeout))
+        self._reader = self._writer if path is None else SqliteThread(connect)
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Call `work` in one transaction. Raises what it raises, and `StoreUnavailable`."""

@@ -177,7 +177,9 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-_SINGLE_HEADERS = frozenset({b"x-trace-id", b"authorization", b"content-type", b"host", b"idempotency-key"})
+_SINGLE_HEADERS = frozenset(
+    {b"x-trace-id", b"authorization", b"x-api-key", b"content-type", b"host", b"idempotency-key"}
+)
 """Headers that must not be sent with two different values."""
 
 
@@ -352,12 +354,7 @@ async def read_body(exchange: HttpExchange, max_bytes: int, *, timeout: float = 
 
     Raises `HttpRefusal` if it is too large or too slow, `UnsupportedMedia`, and `ClientDisconnect`.
     """
-    encoding = exchange.headers.get(b"content-encoding")
-    # A small compressed body may expand to a very large one.
-    if encoding is not None and encoding.strip().lower() not in {b"", b"identity"}:
-        found = encoding.decode("latin-1")[:100]
-        raise UnsupportedMedia(f"unsupported Content-Encoding {found!r}; send the body uncompressed")
-    _check_length(exchange.headers.get(b"content-length"), max_bytes)
+    check_body_headers(exchange, max_bytes)
     try:
         async with asyncio.timeout(timeout):
             message = await exchange.receive()
@@ -370,6 +367,16 @@ async def read_body(exchange: HttpExchange, max_bytes: int, *, timeout: float = 
     except TimeoutError:
         # The rest of this request could not be told from the next one.
         raise HttpRefusal(body_too_slow(timeout), close=True) from None
+
+
+def check_body_headers(exchange: HttpExchange, max_bytes: int) -> None:
+    """Raise `UnsupportedMedia` for a compressed body, and `HttpRefusal` for a wrong or too large `Content-Length`."""
+    encoding = exchange.headers.get(b"content-encoding")
+    # A small compressed body may expand to a very large one.
+    if encoding is not None and encoding.strip().lower() not in {b"", b"identity"}:
+        found = encoding.decode("latin-1")[:100]
+        raise UnsupportedMedia(f"unsupported Content-Encoding {found!r}; send the body uncompressed")
+    _check_length(exchange.headers.get(b"content-length"), max_bytes)
 
 
 async def _read_chunks(exchange: HttpExchange, message: Message, max_bytes: int) -> bytes:

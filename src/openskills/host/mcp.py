@@ -7,13 +7,15 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from openskills.arguments import find_plugin
 from openskills.errors import InvalidArgument, MissingExtra
+from openskills.filesystem import make_private
 from openskills.host import http
-from openskills.host.auth import Authenticator, Principal, is_loopback
+from openskills.host.auth import WRITE_SCOPE, Authenticator, Principal, is_loopback
 from openskills.host.http import HttpExchange, HttpRefusal, Message, Receive, Scope, Send, read_body
 from openskills.host.model import SkillOutputEvent
 from openskills.host.openapi import build_tools
@@ -79,7 +81,8 @@ class HostTools:
         entries = self._registry.list_entries()
         ready = {entry.id for entry in entries if entry.status == "ready" and caller.principal.can_invoke(entry.id)}
         offered = [one for one in self._registry.list_registrations() if one.id in ready]
-        return build_tools(offered, "mcp", known=[entry.id for entry in entries])
+        known = [entry.id for entry in entries if caller.principal.can_see(entry.id)]
+        return build_tools(offered, "mcp", known=known)
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], caller: HostCaller, on_progress: Callable[[str], None]
@@ -88,7 +91,7 @@ class HostTools:
 
         Raises `LookupError` if there is none with this name for the caller.
         """
-        found = self._registry.find(name)
+        found = self._registry.find(self._host.resolve_id(name, caller.principal))
         if found is None or not caller.principal.can_invoke(found.id):
             raise LookupError(name)
         result = await self._host.invoke(
@@ -115,8 +118,8 @@ class EndpointProtocol(Protocol):
     async def handle(self, scope: Scope, receive: Receive, send: Send, caller: HostCaller) -> None:
         """Handle an authenticated request."""
 
-    def announce_changes(self) -> None:
-        """Tell clients that the skills of the host have changed."""
+    async def announce_changes(self) -> None:
+        """Look for changed skills, and tell clients that the skills of the host have changed."""
 
     async def close_sessions(self, is_over: Callable[[object], bool]) -> None:
         """End the sessions and commands of the callers whose identity is no longer valid."""
@@ -126,11 +129,14 @@ class EndpointProtocol(Protocol):
 
 
 class McpRoute:
-    """Opens the adapter with the first request. Belongs to one host."""
+    """Opens the adapter with the first request. Belongs to one host.
+
+    Keys that may upload skills of their own have an endpoint each, because each of them has other skills.
+    """
 
     def __init__(self) -> None:
         self._opening = asyncio.Lock()
-        self._endpoint: EndpointProtocol | None = None
+        self._endpoints: dict[str, EndpointProtocol] = {}
 
     async def handle(self, exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
         """Check and pass on a request. Raises `SkillError` or `HttpRefusal`."""
@@ -148,20 +154,21 @@ class McpRoute:
                 max_body = min(max_body, _MAX_HANDSHAKE)
             body = await read_body(exchange, max_body, timeout=parts.options.body_seconds)
             receive = _replay(body, exchange.receive)
-        endpoint = self._endpoint or await self._open(parts)
+        owner = _find_upload_owner(parts, principal)
+        endpoint = self._endpoints.get(owner) or await self._open(parts, owner)
         caller = HostCaller(parts.host, principal, _read_session_name(exchange))
         exchange.answered = True
         await endpoint.handle(exchange.scope, receive, exchange.send, caller)
 
-    async def _open(self, parts: HostParts) -> EndpointProtocol:
+    async def _open(self, parts: HostParts, owner: str) -> EndpointProtocol:
         async with self._opening:
-            if self._endpoint is not None:
-                return self._endpoint
+            if owner in self._endpoints:
+                return self._endpoints[owner]
             # Importing the protocol takes a second.
             open_endpoint = await asyncio.to_thread(load_adapter)
             endpoint: EndpointProtocol = await open_endpoint(
                 parts.settings,
-                parts.options.skills,
+                _list_skill_directories(parts, owner),
                 HostTools(parts.host, parts.registry),
                 tools=parts.options.mcp_tools,
                 workers=parts.options.workers,
@@ -171,8 +178,24 @@ class McpRoute:
             parts.exit_stack.push_async_callback(_end, ending, endpoint)
             parts.exit_stack.push_async_callback(_cancel, checking)
             parts.on_reload.append(endpoint.announce_changes)
-            self._endpoint = endpoint
+            self._endpoints[owner] = endpoint
             return endpoint
+
+
+def _find_upload_owner(parts: HostParts, principal: Principal) -> str:
+    """The owner of private skills whose endpoint the caller uses; empty for the common one."""
+    owner, uploads = principal.owner, parts.uploads
+    if uploads is None or not owner:
+        return ""
+    return owner if WRITE_SCOPE in principal.scopes or uploads.get_live(owner).is_dir() else ""
+
+
+def _list_skill_directories(parts: HostParts, owner: str) -> tuple[Path, ...]:
+    """The directories of SKILL.md folders; of equal names the later one counts."""
+    if parts.uploads is None:
+        return parts.options.skills
+    shared, own = parts.uploads.get_live(""), parts.uploads.get_live(owner)
+    return (shared, *parts.options.skills, *((make_private(own),) if owner else ()))
 
 
 async def _close_at_shutdown(shutdown: asyncio.Event, endpoint: EndpointProtocol) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from openskills.errors import InvalidArgument
+from openskills.host.auth import OWNER_MARK
 from openskills.host.model import MAX_TRACE_ID_LENGTH, RESULT_SCHEMA, Registration
 from openskills.host.registry.manifest import ID_PATTERN
 from openskills.host.registry.registry import RegistryEntry, build_tool_names
@@ -25,14 +26,18 @@ ANY_OBJECT: Mapping[str, Any] = {"type": "object", "properties": {}, "additional
 def build_tools(registrations: Iterable[Registration], form: str, *, known: Iterable[str] = ()) -> list[dict[str, Any]]:
     """The skills as tools in a format of `TOOL_FORMATS`. Raises `InvalidArgument` for an unknown format.
 
-    `known` are further ids of the host, which the names must not stand for (see `build_tool_names`).
+    `known` are further ids of the host, which the names must not stand for (see `build_tool_names`). A private skill of
+    the caller has precedence over another with the same name.
     """
     made = TOOL_FORMATS.get(form)
     if made is None:
         raise InvalidArgument("format", f"{form[:50]!r} is not one of {', '.join(TOOL_FORMATS)}")
     offered = list(registrations)
     names = build_tool_names((*known, *(registration.id for registration in offered)))
-    return [made(registration, names[registration.id]) for registration in offered]
+    plain = {one.id: names[one.id].partition(OWNER_MARK)[0] for one in offered}
+    # Private skills come last here, so that they win.
+    winners = {plain[one.id]: one for one in sorted(offered, key=lambda one: OWNER_MARK in one.id)}
+    return [made(one, plain[one.id]) for one in offered if winners[plain[one.id]] is one]
 
 
 def _to_openai(registration: Registration, name: str) -> dict[str, Any]:

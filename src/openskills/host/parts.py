@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -22,6 +22,7 @@ from openskills.host.runners.kinds import RUNNER_KINDS
 from openskills.host.runners.table import ENTRY_POINT_GROUP
 from openskills.host.runs import Runs
 from openskills.host.service import Host, InvocationObserver, RunnerTable
+from openskills.host.skills import SkillStore, UploadQuota
 from openskills.project import SkillGrants
 from openskills.settings import Settings
 
@@ -65,7 +66,7 @@ class HostParts:
     """Everything that routes use. `start` is the directory in which the host was started.
 
     `prepared` is True when all skills have been checked; `shutdown` is set to end open event streams. Functions in
-    `on_reload` are called when skills have changed.
+    `on_reload` are called when skills have changed. `uploads` is None if uploads are off.
     """
 
     settings: Settings
@@ -79,10 +80,11 @@ class HostParts:
     history: History
     idempotency: IdempotencyStore
     runs: Runs
+    uploads: SkillStore | None = None
     prepared: bool = False
     shutdown: asyncio.Event = field(default_factory=asyncio.Event)
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
-    on_reload: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+    on_reload: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
 
     async def close(self) -> None:
         await self.exit_stack.aclose()
@@ -92,6 +94,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     """Open a host. Raises `SkillError` for unusable settings, directories or key files."""
     start = Path.cwd()
     closing = AsyncExitStack()
+    uploads = await _open_uploads(settings, closing)
     registry = await asyncio.to_thread(
         Registry.load,
         settings,
@@ -102,6 +105,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         kinds=list_kinds(),
         read_help=options.read_help,
         install=options.install,
+        uploads=None if uploads is None else uploads.live,
     )
     history = History(settings.host_history, settings.host_history_days)
     metrics = Metrics(options.numbers, history_lost=lambda: history.lost_count)
@@ -130,7 +134,17 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     idempotency = IdempotencyStore(database)
     closing.push_async_callback(idempotency.close)
     parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs)
-    return HostParts(settings, options, start, *parts, exit_stack=closing)
+    return HostParts(settings, options, start, *parts, uploads, exit_stack=closing)
+
+
+async def _open_uploads(settings: Settings, closing: AsyncExitStack) -> SkillStore | None:
+    if settings.host_uploads is None:
+        return None
+    quota = UploadQuota(settings.host_quota_bytes, settings.host_quota_uploads)
+    uploads = SkillStore(settings.host_uploads, quota)
+    closing.push_async_callback(uploads.close)
+    await uploads.open()
+    return uploads
 
 
 def list_kinds() -> tuple[str, ...]:

@@ -142,7 +142,7 @@ def _describe_skill(entry: RegistryEntry, parts: HostParts) -> dict[str, object]
 async def show_skill(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     name = exchange.scope["path_params"]["skill_id"]
     try:
-        entry = parts.registry.get_entry(name)
+        entry = parts.registry.get_entry(parts.host.resolve_id(name, principal))
     except UnknownSkill as error:
         check_scope(principal, name, None)
         raise UnknownSkill(name, tuple(filter(principal.can_invoke, error.near))) from None
@@ -158,7 +158,7 @@ async def export_tools(exchange: HttpExchange, parts: HostParts, principal: Prin
     entries = parts.registry.list_entries()
     ready = {entry.id for entry in entries if entry.status == "ready"}
     offered = [one for one in parts.registry.list_registrations() if one.id in ready and principal.can_invoke(one.id)]
-    made = build_tools(offered, form, known=[entry.id for entry in entries])
+    made = build_tools(offered, form, known=[entry.id for entry in entries if principal.can_see(entry.id)])
     return build_document({"format": form, "tools": made}, exchange.trace, latency_ms=exchange.latency_ms)
 
 

@@ -28,7 +28,7 @@ from openskills.errors import (
 )
 from openskills.host import http
 from openskills.host.admission import Admission, LimitedKey, burst_size
-from openskills.host.auth import Principal
+from openskills.host.auth import OWNER_MARK, Principal
 from openskills.host.history import id_prefix
 from openskills.host.http import encode_result
 from openskills.host.model import (
@@ -278,6 +278,9 @@ def check_scope(principal: Principal, asked: str, found: str | None) -> None:
 
     `asked` is the id of the request, and `found` that of the skill, if there is one: a caller does not learn that.
     """
+    if not principal.can_see(found or asked):
+        # Private skills of other keys do not exist for this one.
+        raise UnknownSkill(asked)
     if not principal.can_invoke(found or asked):
         shown = asked[:MAX_MESSAGE_LENGTH]
         raise Forbidden(f"the key {principal.name!r} has no scope for {shown!r}", scope=shown)
@@ -345,8 +348,17 @@ class Host:
             self._interrupted.add(task)
             task.cancel()
 
+    def resolve_id(self, skill_id: str, principal: Principal) -> str:
+        """The id that a principal means: its own private skill has precedence over others with the same name."""
+        if principal.owner and OWNER_MARK not in skill_id:
+            own = self._skills.find(f"{skill_id}{OWNER_MARK}{principal.owner}")
+            if own is not None:
+                return own.id
+        return skill_id
+
     def get_registration(self, skill_id: str, principal: Principal) -> Registration:
         """The skill, if the principal may call it; raises `SkillError`."""
+        skill_id = self.resolve_id(skill_id, principal)
         found = self._skills.find(skill_id)
         check_scope(principal, skill_id, None if found is None else found.id)
         try:
@@ -512,7 +524,7 @@ class Host:
         now = time.perf_counter()
         seconds = now - asked.began
         about = registration
-        if about is None and (about := self._skills.find(asked.skill_id)) is not None:
+        if about is None and (about := self._skills.find(self.resolve_id(asked.skill_id, asked.principal))) is not None:
             # It never started; for observers it starts and ends now.
             for observer in self._observers:
                 observer.on_start(about, asked)

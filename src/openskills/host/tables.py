@@ -1,4 +1,4 @@
-"""The tables of the host's database as migration steps.
+"""The tables of the host's databases as migration steps.
 
 A released step is never changed; changes are new steps.
 """
@@ -80,3 +80,49 @@ STEPS: tuple[MigrationStep, ...] = (
         "DROP TABLE workers",
     ),
 )
+
+UPLOAD_STEPS: tuple[MigrationStep, ...] = (
+    (
+        # An empty owner is that of shared skills. Numbers of versions are never used twice. Ids start with the time.
+        """
+        CREATE TABLE skills (
+            id TEXT NOT NULL PRIMARY KEY,
+            owner TEXT NOT NULL,
+            name TEXT NOT NULL,
+            display_name TEXT NOT NULL,
+            created REAL NOT NULL,
+            updated REAL NOT NULL,
+            default_version INTEGER NOT NULL,
+            last_version INTEGER NOT NULL,
+            UNIQUE (owner, name)
+        )
+        """,
+        """
+        CREATE TABLE versions (
+            id TEXT NOT NULL PRIMARY KEY,
+            skill TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            description TEXT NOT NULL,
+            digest TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            created REAL NOT NULL,
+            UNIQUE (skill, number)
+        )
+        """,
+        """
+        CREATE TABLE files (
+            id TEXT NOT NULL PRIMARY KEY,
+            owner TEXT NOT NULL,
+            name TEXT NOT NULL,
+            mime_type TEXT NOT NULL,
+            purpose TEXT NOT NULL,
+            digest TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            created REAL NOT NULL,
+            expires REAL
+        )
+        """,
+        "CREATE INDEX files_by_owner ON files (owner, id)",
+    ),
+)
+"""The tables of the database of uploads, which is a file of its own."""

@@ -199,8 +199,9 @@ class McpEndpoint:
         known.timer = None
         self._start(self._server.sessions.close_session(request.caller.user, request.session))
 
-    def announce_changes(self) -> None:
-        """Tell clients to list tools, prompts and resources again."""
+    async def announce_changes(self) -> None:
+        """Look for changed skills, and tell clients to list tools, prompts and resources again."""
+        await self._server.refresh()
         self._start(self._server.publish_list_changed())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

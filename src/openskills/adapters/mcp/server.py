@@ -247,6 +247,11 @@ class McpServer:
         if before is not None and (before[0] is not self._announced[0] or before[1] is not served):
             await self.publish_list_changed()
 
+    async def refresh(self) -> None:
+        """Look for changed skills now, instead of when the watcher reports them."""
+        await asyncio.to_thread(self._runtime.catalog.refresh)
+        self.resources.invalidate()
+
     async def publish_list_changed(self) -> None:
         """Tell all clients to list tools, prompts and resources again."""
         for event in (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()):

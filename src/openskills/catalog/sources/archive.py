@@ -1,4 +1,4 @@
-"""Unpack untrusted archives safely: zip, tar, and tar compressed with gzip, bzip2 or xz.
+"""Pack skills, and unpack untrusted archives safely: zip, tar, and tar compressed with gzip, bzip2 or xz.
 
 Entries cannot leave the target directory, and size and ratio are limited. tar files are read by our own code: for a
 damaged header the standard library quietly ends the archive, and up to Python 3.11.9 a header can keep it busy for
@@ -7,6 +7,7 @@ hours (CVE-2024-6232, CVE-2025-8194). Links and devices are refused, never resol
 
 import bz2
 import gzip
+import hashlib
 import io
 import lzma
 import os
@@ -14,13 +15,14 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from openskills.catalog.skill import SKILL_FILE, find_resources
 from openskills.catalog.sources.entries import (
     CHUNK,
     MAX_ENTRIES,
@@ -40,6 +42,7 @@ from openskills.errors import (
     UnsupportedMedia,
 )
 from openskills.filesystem import replace_directory
+from openskills.paths import open_inside
 
 BLOCK = 512
 _MAX_HEADER = 65536
@@ -221,7 +224,8 @@ _ZIP_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueErro
 def zip_members(archive: Path, where: str, meter: UnpackMeter, *, entries: int) -> Iterator[Member]:
     """The members in the order of the directory; raises `InvalidSkill` for a damaged file.
 
-    Entries that overlap (CVE-2024-0450), are encrypted or use a rare compression are refused by name.
+    Entries that overlap (CVE-2024-0450), are encrypted or use a rare compression are refused by name. Bytes that belong
+    to no entry are refused, too: programs that read the file differently could find another archive in them.
     """
     with archive.open("rb") as file, _open_zip(_BoundedFile(file, where, entries), where) as opened:
         infos = opened.infolist()
@@ -232,8 +236,43 @@ def zip_members(archive: Path, where: str, meter: UnpackMeter, *, entries: int) 
         for (_, end, name), (start, _, other) in pairwise(spans):
             if end > start:
                 raise InvalidSkill(f"{where}: {name!r} overlaps {other!r}; this looks like an archive bomb")
+        _check_layout(opened, infos, spans, file, where)
         for info in infos:
             yield _zip_member(opened, info, where, meter)
+
+
+_END_RECORD = 22
+_MAX_DESCRIPTOR = 24
+"""Bytes after the content of an entry whose size was not known when it was written."""
+
+
+def _check_layout(
+    opened: zipfile.ZipFile,
+    infos: Sequence[zipfile.ZipInfo],
+    spans: Sequence[tuple[int, int, str]],
+    file: IO[bytes],
+    where: str,
+) -> None:
+    """Check that the file consists of the entries and one directory, without anything before, between or after."""
+    hidden = "could be read as another archive; create it again with an ordinary zip program"
+    if spans[0][0] != 0:
+        raise InvalidSkill(f"{where}: has {spans[0][0]:,} bytes before its first entry, which {hidden}")
+    streamed = {info.header_offset for info in infos if info.flag_bits & 0x8}
+    for (offset, end, name), (start, _, _) in pairwise(spans):
+        if start - end > (_MAX_DESCRIPTOR if offset in streamed else 0):
+            raise InvalidSkill(f"{where}: has {start - end:,} bytes after {name!r}, which {hidden}")
+    size = file.seek(0, os.SEEK_END)
+    file.seek(opened.start_dir)
+    tail = file.read(max(1 << 20, len(infos) * 512) + 1)
+    length = sum(46 + len(_raw_name(info)) + len(info.extra) + len(info.comment) for info in infos)
+    record = tail[length : length + _END_RECORD]
+    is_last = record.startswith(b"PK\x05\x06") and opened.start_dir + length + _END_RECORD + len(opened.comment) == size
+    if not is_last or b"PK\x05\x06" in opened.comment:
+        raise InvalidSkill(f"{where}: has bytes around its directory, which {hidden}")
+
+
+def _raw_name(info: zipfile.ZipInfo) -> bytes:
+    return info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437", "surrogateescape")
 
 
 class _BoundedFile:
@@ -444,3 +483,34 @@ def _write_member(member: Member, directory: Path, entries: EntryNames, where: s
 
 def _is_litter(path: PurePosixPath) -> bool:
     return path.parts[:1] == ("__MACOSX",) or path.name == ".DS_Store"
+
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The date of all files that are packed: the oldest one that zip can express."""
+
+
+def hash_content(path: Path) -> tuple[str, int]:
+    """The SHA-256 and the size of a file."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return digest, file.tell()
+
+
+def pack_folder(folder: Path, name: str, archive: Path, paths: Iterable[str] | None = None) -> tuple[str, int]:
+    """Write files of a skill to a zip archive with the only folder `name`; returns its SHA-256 and its size.
+
+    By default, all files but those of version control and of environments. The same files give the same archive
+    everywhere: they are sorted, not compressed, and have no dates, owners or modes, except that programs and files that
+    start with `#!` are executable.
+    """
+    if paths is None:
+        paths = {SKILL_FILE, *(one.path for one in find_resources(str(folder)))}
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as packed:
+        for path in sorted(paths):
+            with os.fdopen(open_inside(str(folder), path), "rb") as file:
+                data, status = file.read(), os.fstat(file.fileno())
+            mode = 0o755 if status.st_mode & stat.S_IXUSR or data.startswith(b"#!") else 0o644
+            info = zipfile.ZipInfo(f"{name}/{path}", _EPOCH)
+            info.create_system, info.external_attr = 3, (stat.S_IFREG | mode) << 16
+            packed.writestr(info, data)
+    return hash_content(archive)

@@ -6,7 +6,7 @@ Loading is blocking; a server does it in a thread. Readers see the old state or 
 import os
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, cached_property
@@ -15,9 +15,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal
 
+from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument, InvalidSkill, UnknownSkill
 from openskills.executors.requests import InstallMode, PackageOptions
 from openskills.executors.staging.packages import PackageSet
+from openskills.host.auth import OWNER_MARK
 from openskills.host.model import Registration
 from openskills.host.registry.folders import (
     FileStamp,
@@ -181,11 +183,12 @@ def build_tool_names(skill_ids: Iterable[str]) -> dict[str, str]:
     """The tool names of all skills of a host, by id; each name belongs to one skill.
 
     Names have `-` for `_`, as the Agent Skills specification requires, and `--` for a dot. If that makes two ids equal,
-    names have `__` for a dot, and if that is another id or equal too, a digest of the id at the end.
+    names have `__` for a dot, and if that is another id or equal too, a digest of the id at the end. The owner of an
+    uploaded skill stays at the end of the name; `build_tools` removes it.
     """
     ids = sorted({*skill_ids})
-    short = {one: one.replace("_", "-").replace(".", "--") for one in ids}
-    long = {one: one.replace(".", "__") for one in ids}
+    short = {one: _replace_name(one, lambda name: name.replace("_", "-").replace(".", "--")) for one in ids}
+    long = {one: _replace_name(one, lambda name: name.replace(".", "__")) for one in ids}
     shorts, longs = Counter(short.values()), Counter(long.values())
     names: dict[str, str] = {}
     taken = {*short.values(), *long.values()}
@@ -202,7 +205,12 @@ def build_tool_names(skill_ids: Iterable[str]) -> dict[str, str]:
 
 
 def _normalize_id(skill_id: str) -> str:
-    return skill_id.replace(".", "__").replace("-", "_")
+    return _replace_name(skill_id, lambda name: name.replace(".", "__").replace("-", "_"))
+
+
+def _replace_name(skill_id: str, change: Callable[[str], str]) -> str:
+    name, mark, owner = skill_id.partition(OWNER_MARK)
+    return change(name) + mark + owner
 
 
 def _report_duplicate(entry: RegistryEntry, winner: RegistryEntry) -> RegistryEntry:
@@ -212,8 +220,8 @@ def _report_duplicate(entry: RegistryEntry, winner: RegistryEntry) -> RegistryEn
     return RegistryEntry(entry.id, None, (*entry.problems, problem), "broken", entry.origin, entry.lines, entry.rank)
 
 
-_FOLDER_RANK, _SCRIPT_RANK, _MANIFEST_RANK = range(3)
-"""Precedence: manifest, script, SKILL.md folder."""
+_UPLOAD_RANK, _FOLDER_RANK, _SCRIPT_RANK, _MANIFEST_RANK = range(-1, 3)
+"""Precedence: manifest, script, SKILL.md folder, upload."""
 
 
 class Registry:
@@ -230,8 +238,10 @@ class Registry:
         kinds: Collection[str] | None = None,
         read_help: bool = False,
         install: str = "never",
+        uploads: Path | None = None,
     ) -> None:
         self._settings = settings
+        self._uploads = None if uploads is None else UploadedFolders(settings, uploads, kinds, read_help=read_help)
         self._install = InstallMode(install)
         self._grants = {_normalize_id(name): entry for name, entry in (grants or {}).items()}
         # Scripts see no directory of the host.
@@ -270,6 +280,7 @@ class Registry:
         kinds: Collection[str] | None = None,
         read_help: bool = False,
         install: str = "never",
+        uploads: Path | None = None,
     ) -> "Registry":
         """Load the manifests and scripts of `settings.cli_dir`, the manifests in the directories `manifests`, and the
         SKILL.md folders below the directories `skills`.
@@ -278,8 +289,8 @@ class Registry:
         is the limit of every kind of skill. `start` is the base of relative paths in manifests, by default the current
         directory. `kinds` are the known kinds, by default the built-in ones and those of installed packages. With
         `read_help`, scripts without a manifest are run with `--help` in a sandbox, to derive their schemas; with
-        `install` `always`, packages that their skills declare are installed. Raises
-        `InvalidArgument` for a missing directory; errors in files are in their entries.
+        `install` `always`, packages that their skills declare are installed. `uploads` is the directory `live` of a
+        `SkillStore`. Raises `InvalidArgument` for a missing directory; errors in files are in their entries.
         """
         for option, directories in (("--manifests", manifests), ("--skills", skills)):
             for directory in directories:
@@ -294,6 +305,7 @@ class Registry:
             kinds=kinds,
             read_help=read_help,
             install=install,
+            uploads=uploads,
         )
         registry.reload()
         return registry
@@ -307,7 +319,8 @@ class Registry:
     def directories(self) -> tuple[Path, ...]:
         """The directories to watch for changes."""
         pinned = {entry.pin: None for entry in self._found if entry.pin is not None}
-        return (*self._directories, *self._skills, *pinned)
+        uploads = () if self._uploads is None else (self._uploads.directory,)
+        return (*self._directories, *self._skills, *pinned, *uploads)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -335,6 +348,10 @@ class Registry:
     def list_entries(self) -> tuple[RegistryEntry, ...]:
         """All skills, usable or not, sorted by id."""
         return self._offer.entries
+
+    def list_skill_folders(self) -> tuple[Skill, ...]:
+        """The SKILL.md folders of the operator that models may see."""
+        return self._skill_folders.list_skills()
 
     def set_problem(self, registration: Registration, problem: Problem | None) -> None:
         """Mark a skill as unavailable, or with None as available, until it changes.
@@ -366,7 +383,8 @@ class Registry:
             for path in self._read.keys() - {entry.origin for entry in found}:
                 del self._read[path]
             faults = (*(each for one in directories for each in one.problems), *problems)
-            return self._publish(found, faults, derived.skipped)
+            uploaded, skipped = ((), ()) if self._uploads is None else self._uploads.read(found)
+            return self._publish((*found, *uploaded), faults, (*derived.skipped, *skipped))
 
     def _publish(
         self, found: tuple[RegistryEntry, ...], problems: tuple[Problem, ...], skipped: tuple[SkippedFile, ...]
@@ -552,6 +570,55 @@ class Registry:
         if noted is not None and noted[0] == registration:
             lacks.append(noted[1])
         return replace(entry, status="unavailable", problems=(*entry.problems, *lacks)) if lacks else entry
+
+
+class UploadedFolders:
+    """The skills of a `SkillStore` that are served. They are code of strangers: no grants of the operator apply.
+
+    The id of a private skill ends with the name of the key that owns it.
+    """
+
+    def __init__(self, settings: Settings, directory: Path, kinds: Collection[str] | None, *, read_help: bool) -> None:
+        nothing = directory / ".none"
+        # They see no directory of the host.
+        self._settings = replace(settings, cli_dir=nothing, allowed_root=nothing, host_roots=())
+        self.directory = directory
+        self._kinds = kinds
+        self._read_help = read_help
+        self._known: dict[str, tuple[tuple[Path, ...], Registry]] = {}
+
+    def read(self, others: Iterable[RegistryEntry]) -> tuple[list[RegistryEntry], list[SkippedFile]]:
+        """All entries, and what is not served. Skills of the operator in `others` have precedence over shared ones."""
+        taken = {entry.id: entry for entry in others}
+        entries: list[RegistryEntry] = []
+        skipped: list[SkippedFile] = []
+        known, self._known = self._known, {}
+        for owner, directory in self._list_owners():
+            # Links to folders that never change.
+            folders = tuple(sorted(path.resolve() for path in directory.iterdir() if path.is_dir()))
+            if owner not in known or known[owner][0] != folders:
+                guest = Registry(
+                    self._settings, skills=folders, start=directory, kinds=self._kinds, read_help=self._read_help
+                )
+                guest.reload()
+                known[owner] = (folders, guest)
+            self._known[owner] = known[owner]
+            mark = f"{OWNER_MARK}{owner}" if owner else ""
+            for entry in known[owner][1].list_entries():
+                winner = taken.get(entry.id) if not owner else None
+                entries.append(_add_owner(entry, mark) if winner is None else _report_duplicate(entry, winner))
+            skipped += [replace(one, id=f"{one.id}{mark}") for one in known[owner][1].skipped]
+        return entries, skipped
+
+    def _list_owners(self) -> Iterable[tuple[str, Path]]:
+        yield "", self.directory / "shared"
+        for path in sorted((self.directory / "keys").iterdir()):
+            yield path.name, path
+
+
+def _add_owner(entry: RegistryEntry, mark: str) -> RegistryEntry:
+    registration = entry.registration and replace(entry.registration, id=f"{entry.id}{mark}")
+    return replace(entry, id=f"{entry.id}{mark}", registration=registration, rank=_UPLOAD_RANK)
 
 
 def find_installed_kinds() -> tuple[str, ...]:

@@ -43,7 +43,7 @@ async def reload(parts: HostParts) -> RegistryChanges:
     fresh = {*changes.added, *changes.changed}
     await _prepare(parts, (each for each in parts.registry.list_registrations() if each.id in fresh))
     for notify in parts.on_reload:
-        notify()
+        await notify()
     _log.info("skills: added %s, removed %s, changed %s", changes.added, changes.removed, changes.changed)
     return changes
 

@@ -1,0 +1,567 @@
+"""Uploaded skills and files: owners, immutable versions, quotas, and contents that are stored once.
+
+Everything is below one directory:
+
+    skills.db                     which skills, versions and files exist
+    blobs/SHA256                  archives of skills, and contents of files
+    trees/SHA256/NAME/            unpacked archives
+    live/shared/NAME              links to the trees of the versions that the host serves, for everybody
+    live/keys/OWNER/NAME          the same for one key
+    incoming/                     uploads that are arriving
+
+A blob is complete before a row names it, and a row is complete before a link shows it. What no row names is removed
+after `ORPHAN_SECONDS`.
+"""
+
+import asyncio
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from openskills.catalog.skill import Skill
+from openskills.catalog.sources.archive import UnpackLimits, hash_content, pack_folder, unpack
+from openskills.errors import Forbidden, InvalidArgument, NameTaken, UnknownUpload
+from openskills.filesystem import flush_directory, make_private, remove_unused, scratch_directory
+from openskills.host.auth import Principal
+from openskills.host.database import UPLOAD_DATABASE, Database
+from openskills.host.registry.registry import Registry
+from openskills.sql import select_rows
+
+T = TypeVar("T")
+
+SHARED = ""
+"""The owner of skills that everybody may use."""
+ORPHAN_SECONDS = 3600.0
+"""Unused contents are removed after this time. Running invocations may need them until then."""
+_OWN_LIMITS = UnpackLimits(total=1 << 40, per_entry=1 << 40, entries=1_000_000, ratio=1 << 20)
+"""Our own archives were checked when they arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSkill:
+    """A validated skill that can be stored: its folder, and its archive as `pack_folder` makes it."""
+
+    name: str
+    description: str
+    folder: Path
+    archive: Path
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSkill:
+    """An uploaded skill. `description` and `digest` are those of the default version.
+
+    Versions are numbers from 1; `latest` and `default` are 0 if all versions were deleted.
+    """
+
+    id: str
+    owner: str
+    name: str
+    display_name: str
+    created: float
+    updated: float
+    default: int
+    latest: int
+    latest_id: str
+    description: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersion:
+    """One version of a skill. It never changes; `digest` is the SHA-256 of its archive."""
+
+    id: str
+    skill_id: str
+    number: int
+    name: str
+    description: str
+    digest: str
+    size: int
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """An uploaded file. `expires` is None if it does not expire."""
+
+    id: str
+    owner: str
+    name: str
+    mime_type: str
+    purpose: str
+    digest: str
+    size: int
+    created: float
+    expires: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class UploadAccess:
+    """What a caller may do: it sees shared uploads and those of `owner`.
+
+    `writes` is the owner of what it uploads, or None if it may not upload.
+    """
+
+    owner: str
+    writes: str | None
+
+    def check_change(self, owner: str) -> None:
+        """Raise `Forbidden` unless the caller may change uploads of this owner."""
+        if self.writes is None:
+            raise Forbidden("this key may not upload or delete; create one with --scope skills:write", scope="write")
+        if owner not in {self.writes, self.owner} or (owner == SHARED and self.writes != SHARED):
+            raise Forbidden("only keys with the scope skills:publish may change shared skills", scope="publish")
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """Which part of a list: up to `limit` items after the item with the id `after`."""
+
+    after: str | None = None
+    limit: int = 20
+    descending: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class UploadQuota:
+    """What each owner may store in all versions and files together."""
+
+    max_bytes: int
+    max_uploads: int
+
+
+_SKILLS = """
+SELECT s.id, s.owner, s.name, s.display_name, s.created, s.updated, s.default_version,
+       coalesce(l.number, 0), coalesce(l.id, ''), coalesce(d.description, ''), coalesce(d.digest, '')
+FROM skills s
+LEFT JOIN versions l ON l.skill = s.id AND l.number = (SELECT max(number) FROM versions WHERE skill = s.id)
+LEFT JOIN versions d ON d.skill = s.id AND d.number = s.default_version
+"""
+_VERSIONS = """
+SELECT v.id, v.skill, v.number, s.name, v.description, v.digest, v.size, v.created
+FROM versions v JOIN skills s ON s.id = v.skill
+"""
+_FILES = "SELECT id, owner, name, mime_type, purpose, digest, size, created, expires FROM files"
+
+
+class SkillStore:
+    """The uploads of a host. `close` it. Several processes can use the same directory."""
+
+    def __init__(self, root: Path, quota: UploadQuota) -> None:
+        self._root = root
+        self._quota = quota
+        self._database = Database(root / "skills.db", profile=UPLOAD_DATABASE)
+
+    @property
+    def live(self) -> Path:
+        """The directory with links to the skills that the host serves."""
+        return self._root / "live"
+
+    async def open(self) -> None:
+        """Create the directories, and finish what a killed process has left unfinished."""
+        for name in ("incoming", "blobs", "trees", "live/shared", "live/keys"):
+            await asyncio.to_thread(make_private, self._root / name)
+        await self._database.write(self._link_all)
+        await self.sweep()
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    @contextmanager
+    def receive(self) -> Generator[Path]:
+        """An empty directory for an upload, removed at the end."""
+        with scratch_directory(self._root / "incoming") as directory:
+            yield directory
+
+    def open_blob(self, digest: str) -> Path:
+        """The file with the content of this digest."""
+        return self._root / "blobs" / digest
+
+    async def create(self, access: UploadAccess, staged: StagedSkill, display_name: str) -> StoredSkill:
+        """Store a new skill. Raises `NameTaken` if its owner has one of this name, and `Forbidden` over the quota."""
+        access.check_change(access.writes or "")
+        owner = access.writes or SHARED
+        await asyncio.to_thread(self._place_skill, staged)
+
+        def insert(connection: sqlite3.Connection) -> StoredSkill:
+            known = select_rows(connection, "SELECT id FROM skills WHERE owner = ? AND name = ?", (owner, staged.name))
+            if known:
+                raise NameTaken(staged.name, known[0][0])
+            self._check_quota(connection, owner, staged.size)
+            now, skill_id = time.time(), _new_id("skill")
+            row = (skill_id, owner, staged.name, display_name or staged.name, now, now, 1, 1)
+            connection.execute("INSERT INTO skills VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            _insert_version(connection, skill_id, 1, staged, now)
+            return _get_skill(connection, access, skill_id)
+
+        made = await self._database.write(insert)
+        await self._update_links(owner)
+        return made
+
+    async def add_version(
+        self, access: UploadAccess, skill_id: str, staged: StagedSkill, *, default: bool
+    ) -> StoredVersion:
+        """Store another version; with `default` the host serves it from now on."""
+
+        def insert(connection: sqlite3.Connection) -> tuple[StoredSkill, StoredVersion]:
+            skill = _get_skill(connection, access, skill_id)
+            access.check_change(skill.owner)
+            if skill.name != staged.name:
+                message = f"the upload is the skill {staged.name!r}; all versions of {skill_id} must be {skill.name!r}"
+                raise InvalidArgument("files", message)
+            self._check_quota(connection, skill.owner, staged.size)
+            ((last,),) = select_rows(connection, "SELECT last_version FROM skills WHERE id = ?", (skill_id,))
+            number, now = last + 1, time.time()
+            version_id = _insert_version(connection, skill_id, number, staged, now)
+            chosen = number if default or not skill.default else skill.default
+            change = "UPDATE skills SET last_version = ?, default_version = ?, updated = ? WHERE id = ?"
+            connection.execute(change, (number, chosen, now, skill_id))
+            return skill, _get_version(connection, skill, version_id)
+
+        await asyncio.to_thread(self._place_skill, staged)
+        skill, made = await self._database.write(insert)
+        await self._update_links(skill.owner)
+        return made
+
+    async def list_skills(self, access: UploadAccess, page: ListPage) -> tuple[list[StoredSkill], bool]:
+        """The skills that the caller may see, by age, and whether there are more."""
+        where, arguments = "s.owner IN (?, '')", (access.owner,)
+        return await self._list(_SKILLS, "s.id", where, arguments, page, lambda row: StoredSkill(*row))
+
+    async def get_skill(self, access: UploadAccess, skill_id: str) -> StoredSkill:
+        """A skill that the caller may see. Raises `UnknownUpload`, also for skills of others."""
+        return await self._database.read(lambda connection: _get_skill(connection, access, skill_id))
+
+    async def list_served(self, access: UploadAccess) -> "list[tuple[str, PublishedSkill]]":
+        """The default versions of all skills that the caller may see, with their owners."""
+        sql = """
+            SELECT s.owner, s.id, s.name, v.number, v.description, v.digest FROM skills s
+            JOIN versions v ON v.skill = s.id AND v.number = s.default_version WHERE s.owner IN (?, '')
+        """
+        rows = await self._database.read(lambda connection: select_rows(connection, sql, (access.owner,)))
+        found: list[tuple[str, PublishedSkill]] = []
+        for owner, skill_id, name, number, description, digest in rows:
+            folder, archive = self._root / "trees" / digest / name, self.open_blob(digest)
+            skill = PublishedSkill(name, description, str(number), digest, folder, archive, skill_id)
+            found.append((owner, skill))
+        return found
+
+    async def list_versions(
+        self, access: UploadAccess, skill_id: str, page: ListPage
+    ) -> tuple[list[StoredVersion], bool]:
+        """The versions of a skill by age, and whether there are more."""
+        await self.get_skill(access, skill_id)
+        return await self._list(_VERSIONS, "v.id", "v.skill = ?", (skill_id,), page, lambda row: StoredVersion(*row))
+
+    async def get_version(self, access: UploadAccess, skill_id: str, version: str) -> StoredVersion:
+        """A version by number or id, or the one that is `latest` or `default`."""
+
+        def find(connection: sqlite3.Connection) -> StoredVersion:
+            return _get_version(connection, _get_skill(connection, access, skill_id), version)
+
+        return await self._database.read(find)
+
+    async def set_default(self, access: UploadAccess, skill_id: str, version: str) -> StoredSkill:
+        """Let the host serve this version."""
+
+        def update(connection: sqlite3.Connection) -> StoredSkill:
+            skill = _get_skill(connection, access, skill_id)
+            access.check_change(skill.owner)
+            number = _get_version(connection, skill, version).number
+            change = "UPDATE skills SET default_version = ?, updated = ? WHERE id = ?"
+            connection.execute(change, (number, time.time(), skill_id))
+            return _get_skill(connection, access, skill_id)
+
+        changed = await self._database.write(update)
+        await self._update_links(changed.owner)
+        return changed
+
+    async def remove_skill(self, access: UploadAccess, skill_id: str, *, with_versions: bool) -> StoredSkill:
+        """Remove a skill. Raises `InvalidArgument` if it has versions, unless they are removed with it."""
+
+        def remove(connection: sqlite3.Connection) -> StoredSkill:
+            skill = _get_skill(connection, access, skill_id)
+            access.check_change(skill.owner)
+            if skill.latest and not with_versions:
+                raise InvalidArgument("skill_id", f"{skill_id} has versions; delete all of them first")
+            connection.execute("DELETE FROM versions WHERE skill = ?", (skill_id,))
+            connection.execute("DELETE FROM skills WHERE id = ?", (skill_id,))
+            return skill
+
+        removed = await self._database.write(remove)
+        await self._update_links(removed.owner)
+        return removed
+
+    async def remove_version(
+        self, access: UploadAccess, skill_id: str, version: str, *, may_be_last: bool
+    ) -> StoredVersion:
+        """Remove a version. If it was the default, the latest one that is left becomes the default."""
+
+        def remove(connection: sqlite3.Connection) -> tuple[StoredSkill, StoredVersion]:
+            skill = _get_skill(connection, access, skill_id)
+            access.check_change(skill.owner)
+            found = _get_version(connection, skill, version)
+            connection.execute("DELETE FROM versions WHERE id = ?", (found.id,))
+            ((left,),) = select_rows(
+                connection, "SELECT coalesce(max(number), 0) FROM versions WHERE skill = ?", (skill_id,)
+            )
+            if not left and not may_be_last:
+                raise InvalidArgument("version", f"{found.number} is the only version; delete the skill instead")
+            chosen = left if skill.default == found.number else skill.default
+            change = "UPDATE skills SET default_version = ?, updated = ? WHERE id = ?"
+            connection.execute(change, (chosen, time.time(), skill_id))
+            return skill, found
+
+        skill, removed = await self._database.write(remove)
+        await self._update_links(skill.owner)
+        return removed
+
+    async def add_file(
+        self, access: UploadAccess, content: Path, name: str, mime_type: str, purpose: str, expires: float | None
+    ) -> StoredFile:
+        """Store a file; `expires` is in seconds since 1970. It belongs to the caller alone, or is shared."""
+        access.check_change(access.writes or "")
+        owner = access.writes or SHARED
+        digest, size = await asyncio.to_thread(hash_content, content)
+        await asyncio.to_thread(self._place_blob, content, digest)
+
+        def insert(connection: sqlite3.Connection) -> StoredFile:
+            self._check_quota(connection, owner, size)
+            file = StoredFile(_new_id("file"), owner, name, mime_type, purpose, digest, size, time.time(), expires)
+            row = (file.id, owner, name, mime_type, purpose, digest, size, file.created, expires)
+            connection.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            return file
+
+        return await self._database.write(insert)
+
+    async def list_files(
+        self, access: UploadAccess, page: ListPage, purpose: str | None = None
+    ) -> tuple[list[StoredFile], bool]:
+        """The files that the caller may see, by age, and whether there are more."""
+        where, arguments = "owner IN (?, '') AND coalesce(expires, ?) >= ?", (access.owner, now := time.time(), now)
+        if purpose is not None:
+            where, arguments = f"{where} AND purpose = ?", (*arguments, purpose)
+        return await self._list(_FILES, "id", where, arguments, page, lambda row: StoredFile(*row))
+
+    async def get_file(self, access: UploadAccess, file_id: str) -> StoredFile:
+        """A file that the caller may see. Raises `UnknownUpload`."""
+        return await self._database.read(lambda connection: _get_file(connection, access, file_id))
+
+    async def remove_file(self, access: UploadAccess, file_id: str) -> StoredFile:
+        """Remove a file."""
+
+        def remove(connection: sqlite3.Connection) -> StoredFile:
+            file = _get_file(connection, access, file_id)
+            access.check_change(file.owner)
+            connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
+            return file
+
+        return await self._database.write(remove)
+
+    async def sweep(self, after: float = ORPHAN_SECONDS) -> None:
+        """Remove expired files, and contents that nothing has needed for `after` seconds."""
+
+        def list_used(connection: sqlite3.Connection) -> frozenset[str]:
+            connection.execute("DELETE FROM files WHERE expires < ?", (time.time(),))
+            used = select_rows(connection, "SELECT digest FROM versions UNION SELECT digest FROM files")
+            # In the transaction, so that no version is added between the two.
+            for name in ("blobs", "trees"):
+                remove_unused(self._root / name, after=after, keep=frozenset(digest for (digest,) in used))
+            return frozenset()
+
+        await self._database.write(list_used)
+
+    async def _list(
+        self,
+        select: str,
+        key: str,
+        where: str,
+        arguments: Sequence[object],
+        page: ListPage,
+        build: Callable[[tuple[Any, ...]], T],
+    ) -> tuple[list[T], bool]:
+        order, sign = ("DESC", "<") if page.descending else ("ASC", ">")
+        after = f" AND {key} {sign} ?" if page.after is not None else ""
+        sql = f"{select} WHERE {where}{after} ORDER BY {key} {order} LIMIT ?"
+        given = (*arguments, *(() if page.after is None else (page.after,)), page.limit + 1)
+        rows = await self._database.read(lambda connection: select_rows(connection, sql, given))
+        return [build(row) for row in rows[: page.limit]], len(rows) > page.limit
+
+    def _check_quota(self, connection: sqlite3.Connection, owner: str, size: int) -> None:
+        ((uploads, total),) = select_rows(
+            connection,
+            """
+            SELECT count(*), coalesce(sum(size), 0) FROM (
+                SELECT v.size FROM versions v JOIN skills s ON s.id = v.skill WHERE s.owner = ?
+                UNION ALL SELECT size FROM files WHERE owner = ?
+            )
+            """,
+            (owner, owner),
+        )
+        quota = self._quota
+        if uploads >= quota.max_uploads:
+            used = f"{uploads:,} of {quota.max_uploads:,} versions and files are stored"
+            raise Forbidden(f"quota exceeded: {used}; delete some of them", quota="uploads")
+        if total + size > quota.max_bytes:
+            used = f"{total:,} of {quota.max_bytes:,} bytes are used, and this upload has {size:,}"
+            raise Forbidden(f"quota exceeded: {used}; delete versions or files", quota="bytes")
+
+    def _place_skill(self, staged: StagedSkill) -> None:
+        self._place_blob(staged.archive, staged.digest)
+        self._place_tree(staged.digest)
+
+    def _place_tree(self, digest: str) -> None:
+        tree = self._root / "trees" / digest
+        if not tree.is_dir():
+            unpack(self.open_blob(digest), tree, limits=_OWN_LIMITS)
+        os.utime(tree)
+
+    def _place_blob(self, content: Path, digest: str) -> None:
+        blob = self.open_blob(digest)
+        if not blob.exists():
+            with content.open("rb") as file:
+                os.fsync(file.fileno())
+            content.chmod(0o600)
+            # The same content has the same name, so that it does not matter who is first.
+            content.rename(blob)
+            flush_directory(blob.parent)
+        os.utime(blob)
+
+    async def _update_links(self, owner: str) -> None:
+        await self._database.write(lambda connection: self._link_owner(connection, owner))
+
+    def _link_all(self, connection: sqlite3.Connection) -> None:
+        owners = {owner for (owner,) in select_rows(connection, "SELECT DISTINCT owner FROM skills")}
+        with suppress(FileNotFoundError):
+            owners |= set(os.listdir(self.live / "keys"))
+        for owner in owners | {SHARED}:
+            self._link_owner(connection, owner)
+
+    def _link_owner(self, connection: sqlite3.Connection, owner: str) -> None:
+        """Make the links of an owner agree with the rows. In a transaction, so that processes take turns."""
+        wanted = dict(
+            select_rows(
+                connection,
+                """
+                SELECT s.name, v.digest FROM skills s
+                JOIN versions v ON v.skill = s.id AND v.number = s.default_version WHERE s.owner = ?
+                """,
+                (owner,),
+            )
+        )
+        directory = make_private(self.get_live(owner))
+        depth = "../.." if owner == SHARED else "../../.."
+        for name in os.listdir(directory):
+            if name not in wanted:
+                (directory / name).unlink()
+        for name, digest in wanted.items():
+            self._place_tree(digest)
+            link, target = directory / name, f"{depth}/trees/{digest}/{name}"
+            if not link.is_symlink() or os.readlink(link) != target:
+                fresh = directory / f".{secrets.token_hex(8)}"
+                fresh.symlink_to(target)
+                fresh.rename(link)
+
+    def get_live(self, owner: str) -> Path:
+        """The directory with the skills of an owner that the host serves; it may be missing."""
+        return self.live / "shared" if owner == SHARED else self.live / "keys" / owner
+
+
+def _new_id(kind: str) -> str:
+    # Sorted by time.
+    return f"{kind}_{time.time_ns() // 1000:014x}{secrets.token_hex(8)}"
+
+
+def _insert_version(connection: sqlite3.Connection, skill_id: str, number: int, staged: StagedSkill, now: float) -> str:
+    version_id = _new_id("skillver")
+    row = (version_id, skill_id, number, staged.description, staged.digest, staged.size, now)
+    connection.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    return version_id
+
+
+def _get_skill(connection: sqlite3.Connection, access: UploadAccess, skill_id: str) -> StoredSkill:
+    rows = select_rows(connection, f"{_SKILLS} WHERE s.id = ? AND s.owner IN (?, '')", (skill_id, access.owner))
+    if not rows:
+        raise UnknownUpload("skill", skill_id)
+    return StoredSkill(*rows[0])
+
+
+def _get_version(connection: sqlite3.Connection, skill: StoredSkill, version: str) -> StoredVersion:
+    named = {"latest": skill.latest, "default": skill.default}.get(version)
+    if named is None and version.isascii() and version.isdigit() and len(version) < 16:
+        named = int(version)
+    if named is None:
+        rows = select_rows(connection, f"{_VERSIONS} WHERE v.skill = ? AND v.id = ?", (skill.id, version))
+    else:
+        rows = select_rows(connection, f"{_VERSIONS} WHERE v.skill = ? AND v.number = ?", (skill.id, named))
+    if not rows:
+        raise UnknownUpload("version", version)
+    return StoredVersion(*rows[0])
+
+
+def _get_file(connection: sqlite3.Connection, access: UploadAccess, file_id: str) -> StoredFile:
+    now = time.time()
+    where = "id = ? AND owner IN (?, '') AND coalesce(expires, ?) >= ?"
+    rows = select_rows(connection, f"{_FILES} WHERE {where}", (file_id, access.owner, now, now))
+    if not rows:
+        raise UnknownUpload("file", file_id)
+    return StoredFile(*rows[0])
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSkill:
+    """A skill that a caller may see, and its archive. `skill_id` is empty for folders of the operator.
+
+    `version` is the number of an upload, or what the front matter of a folder says. `digest` is the SHA-256 of the
+    archive, a zip with one folder that has the name of the skill.
+    """
+
+    name: str
+    description: str
+    version: str
+    digest: str
+    folder: Path
+    archive: Path
+    skill_id: str = ""
+
+
+async def list_published(
+    store: SkillStore | None, registry: Registry, principal: Principal, cache: Path
+) -> list[PublishedSkill]:
+    """All skills that a caller may see, sorted by name: folders of the operator (`serve --skills`), and uploads.
+
+    Of equal names its own upload counts, then the folder of the operator, then the shared upload. Archives of folders
+    are made in the directory `cache`.
+    """
+    uploads = [] if store is None else await store.list_served(UploadAccess(principal.owner, None))
+    shared = {skill.name: skill for owner, skill in uploads if owner == SHARED}
+    own = {skill.name: skill for owner, skill in uploads if owner != SHARED}
+    folders = await asyncio.to_thread(_pack_all, registry.list_skill_folders(), cache)
+    found = {**shared, **folders, **own}
+
+    def is_visible(name: str) -> bool:
+        return principal.can_invoke(name) or principal.can_invoke(name.replace("-", "_"))
+
+    return [found[name] for name in sorted(found) if is_visible(name)]
+
+
+def _pack_all(skills: Iterable[Skill], cache: Path) -> dict[str, PublishedSkill]:
+    found: dict[str, PublishedSkill] = {}
+    for skill in skills:
+        with scratch_directory(make_private(cache)) as scratch:
+            digest, _ = pack_folder(skill.path, skill.name, scratch / "skill.zip")
+            archive = cache / f"{digest}.zip"
+            (scratch / "skill.zip").rename(archive)
+        version = skill.manifest.version or skill.manifest.metadata.get("version")
+        version = version if isinstance(version, str) else ""
+        found[skill.name] = PublishedSkill(skill.name, skill.description, version, digest, skill.path, archive)
+    return found

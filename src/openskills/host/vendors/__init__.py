@@ -1,0 +1,1 @@
+"""The skills and files APIs of Anthropic and OpenAI, below `/v1`."""
