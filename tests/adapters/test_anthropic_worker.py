@@ -135,13 +135,11 @@ async def test_nothing_leaves_the_workspace_and_nothing_of_the_host_comes_in(
             str(tmp_path / "workdir/host.txt"),
         ):
             for name, given in (
-                ("read", {}),
-                ("edit", {"old_string": "root", "new_string": "x"}),
-                ("grep", {"pattern": "root"}),
+                ("read", {"file_path": path}),
+                ("edit", {"file_path": path, "old_string": "root", "new_string": "x"}),
+                ("grep", {"path": path, "pattern": "root"}),
             ):
-                found = await session.result(
-                    session.call(name, **{"grep": "path"}.get(name) and {"path": path} or {"file_path": path}, **given)
-                )
+                found = await session.result(session.call(name, **given))
                 assert "root:" not in str(found["content"])
                 assert "of the host" not in str(found["content"])
         for path in ("../../etc/x", "/etc/x", "etc/x", "up/x"):

@@ -117,7 +117,6 @@ class AnthropicEnvironment:
             Starlette(routes=routes), log_level="warning", lifespan="off", timeout_graceful_shutdown=1
         )
         server = uvicorn.Server(config)
-        server.install_signal_handlers = lambda: None
         serving = asyncio.create_task(server.serve([listener]))
         try:
             yield self

@@ -149,15 +149,16 @@ class _SessionTools:
         try:
             while not (await asyncio.wait({running}, timeout=_WATCH_INTERVAL))[0]:
                 if self._worker is not None and (self._worker.done() or self._worker.cancelling()):
-                    raise asyncio.CancelledError("the worker lost its lease, or is stopping")
+                    break
                 if clock() >= next_check:
                     next_check = clock() + self._check_interval
                     if await self._is_session_over():
-                        raise asyncio.CancelledError("the session has ended")
-        except asyncio.CancelledError:
-            running.cancel()
-            await shield_until_done(asyncio.wait({running}))
-            raise
+                        break
+        finally:
+            if not running.done():
+                running.cancel()
+                await shield_until_done(asyncio.wait({running}))
+        # Raises `CancelledError` if it was cancelled: the SDK then sends no result.
         return running.result()
 
     async def _is_session_over(self) -> bool:
