@@ -24,7 +24,7 @@ from openai.types.responses import (
 )
 
 from openskills import Catalog, InvalidArgument, SkillRuntime, SkillSession
-from openskills.adapters.openai_agents import SkillSandboxClient, SkillSandboxOptions, shell_tool, skill_tools
+from openskills.adapters.openai_agents import SkillSandboxClient, shell_tool, skill_tools
 from openskills.executors import Limits
 from openskills.executors.open import open_executor
 from openskills.executors.protocol import Executor
@@ -306,7 +306,7 @@ async def test_a_cancelled_command_ends_with_its_processes(sandbox: SandboxSessi
 
 
 async def test_a_sandbox_that_was_closed_or_is_wrong_says_so(client: SkillSandboxClient) -> None:
-    async with await client.create(options=SkillSandboxOptions()) as sandbox:
+    async with await client.create(options=None) as sandbox:
         assert await sandbox.running()
     assert not await sandbox.running()
     with pytest.raises(SandboxError, match="closed"):

@@ -108,7 +108,7 @@ async def test_paths_lead_to_the_files_of_the_sandbox_and_not_of_the_host(
     (tmp_path / "host.txt").write_text("of the host")
     files = Workspace(workspace)
     await workspace.run(["ln", "-s", str(tmp_path), "link"])
-    for path in (str(tmp_path / "host.txt"), "link/host.txt", f"../../..{tmp_path}/host.txt", "/root/.bashrc"):
+    for path in (str(tmp_path / "host.txt"), "link/host.txt", f"../../..{tmp_path}/host.txt"):
         with pytest.raises((FileNotFoundError, PermissionError)):
             await files.read_bytes(path)
     with pytest.raises(PermissionError):

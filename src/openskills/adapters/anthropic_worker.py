@@ -32,6 +32,8 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("anthropic", __name__) from error
 
+__all__ = ["worker_tools"]
+
 BASH_TIMEOUT = 120.0
 """Seconds that a command may run unless the call sets a timeout; the SDK ends every call after 150 s."""
 MAX_READ_BYTES = 256 * 1024

@@ -44,7 +44,6 @@ try:
     )
     from agents.sandbox.session import (
         BaseSandboxClient,
-        BaseSandboxClientOptions,
         BaseSandboxSession,
         SandboxSession,
         SandboxSessionState,
@@ -62,6 +61,8 @@ try:
     from agents.tool_context import ToolContext
 except ModuleNotFoundError as error:
     raise MissingExtra("openai-agents", __name__) from error
+
+__all__ = ["SkillSandboxClient", "shell_tool", "skill_tools"]
 
 MAX_PTY_BYTES = MIB
 """The most that one update of a running command contains."""
@@ -121,25 +122,18 @@ async def shell_tool(session: SkillSession) -> ShellTool:
     return ShellTool(execute, environment={"type": "local", "skills": cast("Any", await session.local_skills())})
 
 
-class SkillSandboxOptions(BaseSandboxClientOptions):
-    """The options of a sandbox; `network` lists the hosts that commands may reach, by default none."""
-
-    type: Literal["openskills"] = "openskills"  # pyright: ignore[reportIncompatibleVariableOverride] - as in the SDK
-    network: tuple[str, ...] = ()
-
-
 class SkillSandboxState(SandboxSessionState):
     """What is needed to attach to a sandbox again."""
 
     type: Literal["openskills"] = "openskills"  # pyright: ignore[reportIncompatibleVariableOverride] - as in the SDK
-    network: tuple[str, ...] = ()
 
 
 @check_arguments
-class SkillSandboxClient(BaseSandboxClient[SkillSandboxOptions | None]):
+class SkillSandboxClient(BaseSandboxClient[None]):
     """A sandbox client of the Agents SDK whose sandboxes are workspaces of our executors, by default bubblewrap.
 
-    `executor` is a name or an open `Executor`; `limits` apply to every command. The root of a manifest is the directory
+    `executor` is a name or an open `Executor`; `limits` apply to every command; `network` lists the hosts that commands
+    may reach, by default none. The root of a manifest is the directory
     `work/` of the workspace. `delete` removes a workspace; others stay until they expire. Close the client.
     """
 
@@ -152,24 +146,26 @@ class SkillSandboxClient(BaseSandboxClient[SkillSandboxOptions | None]):
         *,
         settings: Settings | None = None,
         limits: Limits | None = None,
+        network: Sequence[str] = (),
     ) -> None:
         self._settings = settings or Settings.from_env()
         self._owned = open_executor(executor, self._settings) if isinstance(executor, str) else None
         self._executor: Executor = self._owned or cast("Executor", executor)
         self._limits = limits or Limits(timeout=_NO_TIMEOUT)
+        self._network = tuple(network)
 
     async def create(
         self,
         *,
         snapshot: SnapshotSpec | SnapshotBase | None = None,
         manifest: Manifest | None = None,
-        options: SkillSandboxOptions | None = None,
+        options: None = None,
     ) -> SandboxSession:
         """Create a sandbox. Raises `InvalidArgument` for a manifest with another root."""
+        del options
         state = SkillSandboxState(
             snapshot=resolve_snapshot(snapshot, secrets.token_hex(16)),
             manifest=self._validate_manifest_for_create(manifest or Manifest()),
-            network=() if options is None else options.network,
         )
         return await self._open(state)
 
@@ -206,14 +202,14 @@ class SkillSandboxClient(BaseSandboxClient[SkillSandboxOptions | None]):
 
     async def _open(self, state: SkillSandboxState) -> SandboxSession:
         scope = Scope("openai-agents", "local", state.session_id.hex)
-        rules = CommandRules(network=state.network)
+        rules = CommandRules(network=self._network)
         runner = await open_command_runner(self._executor, self._settings, scope, rules=rules)
         root, wanted = f"{runner.workspace.root}/{WORK}", state.manifest.root
         if wanted not in (Manifest.model_fields["root"].default, root):
             await runner.close()
             raise InvalidArgument("manifest.root", f"{wanted!r} is not available; leave it out, or use {root!r}")
         state.manifest = state.manifest.model_copy(update={"root": root}, deep=True)
-        session = SkillSandboxSession(state, runner, self._limits)
+        session = SkillSandboxSession(state, runner, self._limits, self._network)
         await session.attach()
         return self._wrap_session(session)
 
@@ -221,10 +217,13 @@ class SkillSandboxClient(BaseSandboxClient[SkillSandboxOptions | None]):
 class SkillSandboxSession(BaseSandboxSession):
     """A sandbox of `SkillSandboxClient`, inside of the SDK's own `SandboxSession`."""
 
-    def __init__(self, state: SkillSandboxState, runner: CommandRunner, limits: Limits) -> None:
+    def __init__(
+        self, state: SkillSandboxState, runner: CommandRunner, limits: Limits, network: tuple[str, ...]
+    ) -> None:
         self.state: SkillSandboxState = state  # pyright: ignore[reportIncompatibleVariableOverride] - as in the SDK
         self.runner = runner
         self._limits = limits
+        self._network = network
         owner = ProcessOwner("openai-agents", "local", state.session_id.hex, "")
         self._commands = InteractiveCommands(runner, ProcessTable(), owner)
         self._pty: dict[int, str] = {}
@@ -266,7 +265,7 @@ class SkillSandboxSession(BaseSandboxSession):
     async def _build_request(self, words: tuple[str, ...], timeout: float | None) -> RunRequest:
         environment = await self.state.manifest.environment.resolve()
         limits = self._limits if timeout is None else replace(self._limits, timeout=max(timeout, 0.001))
-        return RunRequest(words, cwd="$WORK_DIR", env=environment, limits=limits, network=self.state.network)
+        return RunRequest(words, cwd="$WORK_DIR", env=environment, limits=limits, network=self._network)
 
     def _prepare_exec_command(
         self, *command: str | Path, shell: bool | list[str], user: str | User | None
@@ -423,13 +422,3 @@ class SkillSandboxSession(BaseSandboxSession):
 async def _read_chunks(data: io.IOBase) -> AsyncIterator[bytes]:
     while chunk := data.read(_CHUNK):
         yield chunk.encode() if isinstance(chunk, str) else bytes(chunk)
-
-
-__all__: Sequence[str] = (
-    "SkillSandboxClient",
-    "SkillSandboxOptions",
-    "SkillSandboxSession",
-    "SkillSandboxState",
-    "shell_tool",
-    "skill_tools",
-)

@@ -43,6 +43,8 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("pydantic-ai", __name__) from error
 
+__all__ = ["SandboxWorkspace", "SkillCapability", "SkillToolset"]
+
 PROVIDER = "openskills"
 """The `provider` of references to our workspaces."""
 MAX_OUTPUT_BYTES = 10 * MIB
@@ -56,6 +58,7 @@ _LIMITS = Limits(timeout=_NO_TIMEOUT, output_bytes=2 * MAX_OUTPUT_BYTES)
 _ANYTHING = SchemaValidator(core_schema.any_schema())
 
 
+@check_arguments
 class SkillToolset(AbstractToolset[Any]):
     """The tools of a session for an agent of Pydantic AI; its instructions list the skills.
 
@@ -343,6 +346,7 @@ class SandboxWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, S
         await self.close()
 
 
+@check_arguments
 @dataclass
 class SkillCapability(AbstractCapability[Any]):
     """The skills of a session as a capability: their tools, their list, and the session's workspace.
