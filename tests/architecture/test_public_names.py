@@ -21,7 +21,9 @@ from openskills.lazy import lazy_exports
 from tests.architecture.project import PACKAGE, ROOT
 from tests.architecture.tree_rules import deep_imports, undocumented
 
-ADAPTERS = {"openskills.adapters.langchain", "openskills.adapters.mcp"}
+ADAPTERS = {
+    f"openskills.adapters.{name}" for name in ("anthropic_worker", "langchain", "mcp", "openai_agents", "pydantic_ai")
+}
 NAMES = [name for name in openskills.__all__ if name != "__version__"]
 
 

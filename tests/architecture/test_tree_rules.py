@@ -16,6 +16,9 @@ IMPLEMENTED_FOR_OTHERS = {
     "handle_error": "socketserver calls it",
     "send_400_response": "uvicorn calls it",
     "datagram_received": "asyncio calls it",
+    **dict.fromkeys(("get_instructions", "get_toolset", "get_workspace"), "Pydantic AI calls it"),
+    **dict.fromkeys(("deserialize_session_state", "hydrate_workspace", "supports_pty"), "the Agents SDK calls it"),
+    **dict.fromkeys(("pty_write_stdin", "pty_terminate_all"), "the Agents SDK calls it"),
 }
 USERS = ("benchmarks/", "docs/", "examples/", "scripts/", "skills/", "skills_cli/", "README")
 PINS = ("constraints.txt", "requirements.txt", ".lock")

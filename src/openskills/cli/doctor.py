@@ -196,7 +196,10 @@ _EXTRAS = {
     "s3": (("obstore",), "artifacts in S3"),
     "host": (("fastapi", "jsonschema-rs", "orjson", "uvicorn"), "the HTTP host"),
     "mcp": (("mcp",), "MCP clients and servers"),
-    "langchain": (("deepagents", "langchain", "langgraph"), "LangChain and deepagents"),
+    "langchain": (("langchain", "langgraph"), "agents of LangChain"),
+    "deepagents": (("deepagents", "langchain", "langgraph"), "deepagents"),
+    "pydantic-ai": (("pydantic-ai-slim",), "agents of Pydantic AI"),
+    "openai-agents": (("openai-agents",), "the OpenAI Agents SDK"),
     "otel": (("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"), "OpenTelemetry"),
 }
 """The extras of this distribution: their packages, and what they are for."""

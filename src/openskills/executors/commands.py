@@ -317,14 +317,31 @@ class CommandRunner:
             return await self._run(request)
         return await self._replay.run_once(request, lambda: self._run(request))
 
-    async def start(self, request: RunRequest) -> ActiveCommand:
+    async def start(self, request: RunRequest, *, ask: bool = True) -> ActiveCommand:
         """Start an interactive command; `finish` returns its result.
 
-        Raises `InvalidArgument` for a `request_id`, which only `run` supports.
+        Without `ask`, the approval hook is not called: for a shell whose commands are passed to `check`. Raises
+        `InvalidArgument` for a `request_id`, which only `run` supports.
         """
         if request.request_id is not None:
             raise InvalidArgument("request_id", "only supported by run(), not for interactive commands")
-        return await self._start(request)
+        return await self._start(request, ask=ask)
+
+    @property
+    def allows_shell(self) -> bool:
+        """Whether commands are passed to a shell: there are no lists of allowed or denied commands."""
+        return not self._rules.policy.has_lists
+
+    async def check(self, request: RunRequest) -> None:
+        """Check and log a command that a running shell is going to execute.
+
+        Raises `CommandDenied` and `InvalidArgument` like `run`.
+        """
+        draft = self._draft_run(request)
+        with self._audit_failures(draft):
+            command, _ = await self._prepare_command(request)
+            run = replace(draft, command=command)
+            self._log_begin(run, await self._ask_for_approval(request, run))
 
     async def finish(self, started: ActiveCommand) -> RunResult:
         """Wait for a command, collect its outputs, and save the requested artifacts."""
@@ -379,25 +396,28 @@ class CommandRunner:
         started.watched.ended(ended)
         self._log_record(audit.build_end_record(started.run, ended))
 
-    async def _start(self, request: RunRequest) -> ActiveCommand:
+    async def _start(self, request: RunRequest, *, ask: bool = True) -> ActiveCommand:
         draft = self._draft_run(request)
         with self._audit_failures(draft) as latest:
             while True:
                 command, snapshot = await self._prepare_command(request)
                 run = latest[0] = replace(draft, command=command, digest=snapshot.digest if snapshot else "")
-                how = ""
-                if self._rules.approve is not None:
-                    asked = build_approval_request(
-                        run,
-                        request.command,
-                        env=tuple(request.env),
-                        editor_text=request.editor_text,
-                        changed=await self._find_changed_scripts(request.skill),
-                    )
-                    how = await check_approval(self._rules.approve, asked)
+                how = await self._ask_for_approval(request, run) if ask else ""
                 started = await self._launch(request, run, how)
                 if started is not None:
                     return started
+
+    async def _ask_for_approval(self, request: RunRequest, run: audit.AuditRun) -> str:
+        if self._rules.approve is None:
+            return ""
+        asked = build_approval_request(
+            run,
+            request.command,
+            env=tuple(request.env),
+            editor_text=request.editor_text,
+            changed=await self._find_changed_scripts(request.skill),
+        )
+        return await check_approval(self._rules.approve, asked)
 
     def _draft_run(self, request: RunRequest) -> audit.AuditRun:
         argv = (request.command,) if isinstance(request.command, str) else tuple(map(str, request.command))

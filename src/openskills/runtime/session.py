@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from openskills.artifacts.store import Scope
 from openskills.catalog.catalog import Catalog
@@ -57,6 +57,9 @@ from openskills.tools.tool import (
     redact_arguments,
 )
 from openskills.tools.uploads import UserUpload, upload_from_bytes
+
+if TYPE_CHECKING:
+    from openskills.runtime.shell import WorkspaceShell
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,7 @@ class SkillSession:
         # Skills that are loaded already have their place in the history that will be passed to `context`.
         self._had_place = set(self._get_view().list_loaded())
         self._notices: dict[str, str] = {}
+        self._shell: WorkspaceShell | None = None
         self.ledger = Ledger()
         self.records_calls = False
 
@@ -254,6 +258,47 @@ class SkillSession:
     async def open_runner(self) -> CommandRunner:
         """Return a runner for commands of the application in this session's workspace, with its rules."""
         return await self._context.open_runner()
+
+    def instructions(self) -> str:
+        """The list of skills and how to use them, for a program that writes the system message itself."""
+        return self._overviews.get().text
+
+    async def shell(self, call: Any) -> dict[str, Any]:
+        """Execute a call of another vendor's shell or editor tool in this session's workspace.
+
+        `call` is a mapping or an object of the vendor's SDK: OpenAI's `shell_call` with the local environment, or
+        Anthropic's `tool_use` of `bash`, `str_replace_based_edit_tool` or `str_replace_editor`. Returns the
+        `shell_call_output` or `tool_result` to send back. What the model does wrong is part of it. Raises
+        `InvalidArgument` for another call.
+        """
+        from openskills.runtime.shell import run_call
+
+        with self._bind_telemetry("shell"), execute_tool("shell"):
+            return await run_call(self.open_shell(), call)
+
+    def open_shell(self) -> "WorkspaceShell":
+        """The commands and text files of this session's workspace, for tools like those that `shell` executes."""
+        from openskills.runtime.shell import WorkspaceShell
+
+        self._check_open()
+        if self._shell is None:
+            self._shell = WorkspaceShell(self._build_context)
+        return self._shell
+
+    async def local_skills(self) -> list[dict[str, str]]:
+        """Put all skills into the workspace; returns them for `skills` of OpenAI's local shell environment."""
+        skills = self._overviews.get().skills.skills
+        places = await self.open_shell().stage_skills([skill.name for skill in skills])
+        return [{"name": skill.name, "description": skill.description, "path": places[skill.name]} for skill in skills]
+
+    async def close_shell(self) -> None:
+        """Kill the persistent shell of `shell`, if there is one."""
+        if self._shell is not None:
+            await self._shell.close()
+
+    def _build_context(self) -> ToolContext:
+        layer = self._overviews.get()
+        return replace(self._context, skills=layer.skills, tools=layer.tools)
 
     @property
     def options(self) -> SessionOptions:
@@ -372,9 +417,7 @@ class SkillSession:
             tool = self._find_tool(name)
             wanted = decode(tool, arguments)
             self._shared.check_command(getattr(wanted, "session_id", ""))
-            layer = self._overviews.get()
-            context = replace(self._context, skills=layer.skills, tools=layer.tools, call_id=call_id)
-            return await tool.run(context, wanted)
+            return await tool.run(replace(self._build_context(), call_id=call_id), wanted)
         except SkillError as error:
             return ToolResult.from_error(error)
         except Exception as error:  # noqa: BLE001

@@ -61,7 +61,7 @@ def build_result_data(
     """The data of a result, as plain JSON values. `staged` and `warnings` come from before the run."""
     ended = result.ended
     whole = {"stdout": ended.stdout, "stderr": ended.stderr}
-    streams = {name: _clip_stream(one, shape.stream_bytes) for name, one in whole.items()}
+    streams = {name: clip_stream(one, shape.stream_bytes) for name, one in whole.items()}
     files, cut = _files_to_json(result.output_files[:MAX_LISTED_FILES], shape)
     kept = result.artifact_files[:MAX_LISTED_FILES]
     found = [*_describe_ending(ended, shape.advice), *warnings]
@@ -104,7 +104,7 @@ def describe_result(data: Mapping[str, Any]) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
-def _clip_stream(stream: CapturedOutput, limit: int) -> CapturedOutput:
+def clip_stream(stream: CapturedOutput, limit: int) -> CapturedOutput:
     """The head and tail of a stream; the same object if it is short enough."""
     if len(stream.head) + len(stream.tail) <= limit:
         return stream
@@ -218,12 +218,7 @@ async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
     runner = await context.open_runner()
     staged: dict[str, SkillSnapshot] = {}
     for one in needed.values():
-        warm = read_warm_modules(one.manifest.metadata)
-        snapshot, key = _find_loaded_version(context, one)
-        check = one.check_unchanged
-        if one.remote is not None:
-            await asyncio.to_thread(one.download)
-        staged[one.name] = await runner.stage(one.name, one.path, warm=warm, as_of=key, snapshot=snapshot, check=check)
+        staged[one.name] = await stage_skill(context, runner, one)
     asked = await context.request_secrets(skill, staged[skill.name].digest)
     if asked:
         runner = runner.with_secrets(asked)
@@ -251,6 +246,16 @@ async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
         packages=provided.environment,
     )
     return RunPlan(runner, request, _build_result_options(context, arguments), stager, uploads)
+
+
+async def stage_skill(context: ToolContext, runner: CommandRunner, skill: Skill) -> SkillSnapshot:
+    """Put a skill into the workspace: the version that the model has loaded, or else the current one."""
+    warm = read_warm_modules(skill.manifest.metadata)
+    snapshot, key = _find_loaded_version(context, skill)
+    if skill.remote is not None:
+        await asyncio.to_thread(skill.download)
+    check = skill.check_unchanged
+    return await runner.stage(skill.name, skill.path, warm=warm, as_of=key, snapshot=snapshot, check=check)
 
 
 def build_output_spec(arguments: RunArguments, options: ToolOptions) -> OutputSpec:

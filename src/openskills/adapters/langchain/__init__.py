@@ -1,4 +1,4 @@
-"""Skills for agents of LangChain and deepagents; needs the extra `langchain`.
+"""Skills for agents of LangChain, with the extra `langchain`, and of deepagents, with the extra `deepagents`.
 
 Importing this package loads nothing else. Each public name is fetched from its module when it is first used.
 """
@@ -67,7 +67,9 @@ if not TYPE_CHECKING:
             value = getattr(import_module(home), name)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] in _FOREIGN:
-                raise MissingExtra("langchain", f"{__name__}.{name}") from error
+                # Whichever package was found to be missing first.
+                extra = "langchain" if _HOME[name].startswith("runtime") else "deepagents"
+                raise MissingExtra(extra, f"{__name__}.{name}") from error
             raise
         globals()[name] = value
         return value
