@@ -117,29 +117,26 @@ def test_a_pattern_that_leaves_is_forbidden(glob: str, tmp_path: Path) -> None:
         found(tmp_path, glob)
 
 
-def test_artifacts_are_found_latest_first_and_by_version(tmp_path: Path) -> None:
+async def test_artifacts_are_found_latest_first_and_by_version(tmp_path: Path) -> None:
     store = MemoryArtifactStore()
 
-    async def scenario(glob: str) -> list[str]:
+    async def list_artifacts(glob: str) -> list[str]:
         async with tool_context(tmp_path, executor=None, artifacts=store) as context:
             return names(await find_files(context, glob, limit=100))
 
-    async def keep() -> None:
-        for name in ("inputs/a.csv", "inputs/a.csv", "b.txt", "user:c.csv"):
-            await store.put(SCOPE, name, b"1")
-
-    asyncio.run(keep())
-    assert asyncio.run(scenario("artifact://")) == [
+    for name in ("inputs/a.csv", "inputs/a.csv", "b.txt", "user:c.csv"):
+        await store.put(SCOPE, name, b"1")
+    assert await list_artifacts("artifact://") == [
         "artifact://b.txt@0",
         "artifact://inputs/a.csv@1",
         "artifact://user:c.csv@0",
     ]
-    assert asyncio.run(scenario("artifact://inputs/*")) == ["artifact://inputs/a.csv@1"]
-    assert asyncio.run(scenario("artifact://inputs/a.csv")) == [
+    assert await list_artifacts("artifact://inputs/*") == ["artifact://inputs/a.csv@1"]
+    assert await list_artifacts("artifact://inputs/a.csv") == [
         "artifact://inputs/a.csv@0",
         "artifact://inputs/a.csv@1",
     ]
-    assert asyncio.run(scenario("artifact://inputs/a.csv@0")) == ["artifact://inputs/a.csv@0"]
+    assert await list_artifacts("artifact://inputs/a.csv@0") == ["artifact://inputs/a.csv@0"]
 
 
 async def test_without_a_store_there_are_no_artifacts(tmp_path: Path) -> None:

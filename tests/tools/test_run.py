@@ -74,18 +74,16 @@ from tests.executors.running import alive, eventually
 from tests.executors.wheels import wheel
 from tests.runtime.talking import runtime_in
 from tests.tools.contexts import AGENT, loaded_view, tool_context, write_skill
-from tests.tools.run_calls import PNG, call, in_session, names, said, written
+from tests.tools.run_calls import PNG, call, names, opened, said, written
 
 
-def test_a_script_of_the_skill_runs_and_the_text_is_the_data(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_script_of_the_skill_runs_and_the_text_is_the_data(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         result = await SKILL_RUN.run(context, written(command="scripts/hello.sh; echo oops >&2; exit 3"))
         assert json.loads(result.text) == result.data
         assert (result.data["stdout"], result.data["stderr"]) == ("hello from demo\n", "oops\n")
         assert (result.data["exit_code"], result.data["isolation"]) == (3, "none")
         assert (result.error, result.changes) == (None, ())
-
-    in_session(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(
@@ -101,11 +99,9 @@ def test_a_script_of_the_skill_runs_and_the_text_is_the_data(tmp_path: Path) -> 
         ("/work", "/work"),
     ],
 )
-def test_a_command_starts_where_it_is_told_to(tmp_path: Path, cwd: str, ends: str) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_command_starts_where_it_is_told_to(tmp_path: Path, cwd: str, ends: str) -> None:
+    async with opened(tmp_path) as context:
         assert (await call(context, "pwd -P", cwd=cwd))["stdout"].strip().endswith(ends)
-
-    in_session(tmp_path, scenario)
 
 
 async def test_the_modules_that_a_skill_wants_loaded_ahead_are_loaded_when_its_script_begins(tmp_path: Path) -> None:
@@ -118,69 +114,57 @@ async def test_the_modules_that_a_skill_wants_loaded_ahead_are_loaded_when_its_s
         assert (await call(context, "python3 scripts/a.py | cat"))["stdout"] == "False []\n"
 
 
-def test_each_run_may_start_in_a_directory_of_its_own(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_each_run_may_start_in_a_directory_of_its_own(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         data = await call(
             context, '[ "$PWD" = "$RUN_DIR" ] && echo x > made', cwd="$RUN_DIR", output_files="$RUN_DIR/*"
         )
         assert data["output_files"][0]["content"] == "x\n"
         assert names(data)[0].startswith("runs/run_")
 
-    in_session(tmp_path, scenario)
-
 
 @pytest.mark.parametrize("cwd", ["..", "../other", "/etc", "$HOME", "$WORK_DIR/../..", "nosuch", "$NOSUCH/x", "a\0b"])
-def test_a_directory_that_is_none_is_refused_and_nothing_runs(tmp_path: Path, cwd: str) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_an_invalid_directory_is_refused_and_nothing_runs(tmp_path: Path, cwd: str) -> None:
+    async with opened(tmp_path) as context:
         with pytest.raises((ForbiddenPath, InvalidArgument), match="cwd"):
             await call(context, "touch $OUTPUT_DIR/ran", cwd=cwd)
         assert (await call(context, "ls $OUTPUT_DIR"))["stdout"] == ""
 
-    in_session(tmp_path, scenario)
-
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PATH", "HOME", "BASH_ENV", "OUTPUT_DIR", "not a name", "PYTHONPATH"])
-def test_variables_that_change_other_programs_are_refused_with_their_name(tmp_path: Path, name: str) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_variables_that_change_other_programs_are_refused_with_their_name(tmp_path: Path, name: str) -> None:
+    async with opened(tmp_path) as context:
         with pytest.raises(InvalidArgument, match=f"env: .*{name}"):
             await call(context, "true", env={name: "x"})
 
-    in_session(tmp_path, scenario)
 
-
-def test_variables_stdin_and_the_text_of_an_editor_arrive(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_variables_stdin_and_the_text_of_an_editor_arrive(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         command = 'echo $N-$YES; cat; $EDITOR work/message; cat work/message; echo "$SKILL_NAME"'
         data = await call(context, command, env={"N": 5, "YES": True}, stdin="in é\n", editor_text="edited\n")
         assert data["stdout"] == "5-true\nin é\nedited\ndemo\n"
 
-    in_session(tmp_path, scenario)
 
-
-def test_secrets_reach_only_the_skills_that_they_are_for(tmp_path: Path) -> None:
+async def test_secrets_reach_only_the_skills_that_they_are_for(tmp_path: Path) -> None:
     secrets = {"*": "ALL", "demo": "OWN", "other": "FOREIGN"}
     options = ToolOptions(grants={skill: SkillGrants(secrets=(name,)) for skill, name in secrets.items()})
 
-    async def scenario(context: ToolContext) -> None:
+    values = {"ALL": "for-all", "OWN": "for-demo", "FOREIGN": "for-other"}
+    async with opened(tmp_path, options=options, rules=CommandRules(values=values)) as context:
         command = "echo ${#ALL} ${#OWN} ${#FOREIGN} $ALL"
         assert (await call(context, command))["stdout"] == "7 8 0 *******\n"
 
-    values = {"ALL": "for-all", "OWN": "for-demo", "FOREIGN": "for-other"}
-    in_session(tmp_path, scenario, options=options, rules=CommandRules(values=values))
 
-
-def test_a_command_whose_time_is_up_says_what_to_do_and_what_it_had_made(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_command_whose_time_is_up_says_what_to_do_and_what_it_had_made(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         data = await call(context, "echo begun; echo x > out/a; : > out/empty; exec sleep 60", timeout="2")
         assert (data["timed_out"], data["exit_code"], data["stdout"]) == (True, 143, "begun\n")
         assert names(data) == ["out/a"]
         assert data["warnings"][0].startswith("the command was stopped: timed out after 2 s; set a longer timeout")
 
-    in_session(tmp_path, scenario)
 
-
-def test_long_output_is_cut_in_the_middle(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_long_output_is_cut_in_the_middle(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         data = await call(context, "seq 100000; seq 100000 >&2")
         for name in ("stdout", "stderr"):
             assert data[name].startswith("1\n2\n")
@@ -188,39 +172,31 @@ def test_long_output_is_cut_in_the_middle(tmp_path: Path) -> None:
             assert len(data[name]) < 17_000
             assert f"{name} has 588,895 bytes; head and tail, 16,384 bytes, are shown" in said(data)
 
-    in_session(tmp_path, scenario)
 
-
-def test_a_denied_command_is_refused(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_denied_command_is_refused(tmp_path: Path) -> None:
+    async with opened(tmp_path, rules=CommandRules(policy=CommandPolicy.of(["ls"]))) as context:
         with pytest.raises(CommandDenied, match="allowed: ls"):
             await call(context, "cat SKILL.md")
         assert "SKILL.md" in (await call(context, "ls"))["stdout"]
 
-    in_session(tmp_path, scenario, rules=CommandRules(policy=CommandPolicy.of(["ls"])))
 
-
-def test_under_a_policy_words_in_a_list_may_contain_what_a_command_line_may_not(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_under_a_policy_words_in_a_list_may_contain_what_a_command_line_may_not(tmp_path: Path) -> None:
+    async with opened(tmp_path, rules=CommandRules(policy=CommandPolicy.of(["echo"]))) as context:
         with pytest.raises(CommandDenied, match="pass its arguments as a list"):
             await call(context, "echo 'a; b'")
         assert (await call(context, ["echo", "a; b | $HOME"]))["stdout"] == "a; b | $HOME\n"
         with pytest.raises(CommandDenied, match="allowed: echo"):
             await call(context, ["cat", "SKILL.md"])
 
-    in_session(tmp_path, scenario, rules=CommandRules(policy=CommandPolicy.of(["echo"])))
 
-
-def test_a_skill_that_is_not_loaded_does_not_run(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_skill_that_is_not_loaded_does_not_run(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         with pytest.raises(NotLoaded, match=r'call skill_load with \{"skill": "other"\} first'):
             await call(context, "true", skill="other")
 
-    in_session(tmp_path, scenario)
 
-
-def test_a_loaded_skill_runs_as_it_was_and_loaded_again_as_it_is(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_loaded_skill_runs_as_it_was_and_loaded_again_as_it_is(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         await call(context, "true")
         script = tmp_path / "skills" / "demo" / "scripts" / "hello.sh"
         script.write_text("#!/bin/sh\necho changed\n")
@@ -232,11 +208,9 @@ def test_a_loaded_skill_runs_as_it_was_and_loaded_again_as_it_is(tmp_path: Path)
         with pytest.raises(SkillError):
             await call(once_more, "scripts/hello.sh")
 
-    in_session(tmp_path, scenario)
 
-
-def test_calls_at_the_same_time_run_at_the_same_time(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_calls_at_the_same_time_run_at_the_same_time(tmp_path: Path) -> None:
+    async with opened(tmp_path, uploads=(upload_from_bytes("u", b"up"),)) as context:
         # Each waits for the other, so one after the other neither would end.
         meet = "touch work/{0}; until [ -e work/{1} ]; do sleep 0.01; done; echo {0} > out/{0}; cat inputs/u"
         one, two = await asyncio.gather(
@@ -246,11 +220,9 @@ def test_calls_at_the_same_time_run_at_the_same_time(tmp_path: Path) -> None:
         assert (one["stdout"], two["stdout"]) == ("up", "up")
         assert (names(one), names(two)) == (["out/a"], ["out/b"])
 
-    in_session(tmp_path, scenario, uploads=(upload_from_bytes("u", b"up"),))
 
-
-def test_a_cancelled_call_ends_its_command(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_cancelled_call_ends_its_command(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         bench = await context.open_runner()
         task = asyncio.ensure_future(call(context, "echo $$ > work/pid; exec sleep 60"))
         async with asyncio.timeout(20):
@@ -262,22 +234,18 @@ def test_a_cancelled_call_ends_its_command(tmp_path: Path) -> None:
         pid = int((await call(context, "cat work/pid"))["stdout"])
         assert await eventually(lambda: not alive(pid))
 
-    in_session(tmp_path, scenario)
 
-
-def test_in_a_sandbox_a_command_may_change_the_users_file_and_its_copy_of_the_skill(
+async def test_in_a_sandbox_a_command_may_change_the_users_file_and_its_copy_of_the_skill(
     tmp_path: Path, require_program: RequireProgram
 ) -> None:
     for program in ("bwrap", "setpriv"):
         require_program(program)
 
-    async def scenario(context: ToolContext) -> None:
+    async with opened(tmp_path, executor="sandbox", uploads=(upload_from_bytes("u", b"up\n"),)) as context:
         data = await call(context, "echo mine >> inputs/u && cat inputs/u; echo x > SKILL.md; touch ../new")
         assert (data["stdout"], data["exit_code"]) == ("up\nmine\n", 1)
         assert "Read-only file system" in data["stderr"]
         assert (await call(context, "sleep 60", timeout=0.3))["timed_out"]
-
-    in_session(tmp_path, scenario, executor="sandbox", uploads=(upload_from_bytes("u", b"up\n"),))
 
 
 def view_after(*changes: Change) -> AgentView:
