@@ -12,7 +12,7 @@ from openskills.executors.bubblewrap.backend import SandboxBackend
 from openskills.executors.bubblewrap.reuse import IdleSandboxes, SandboxPool, can_share
 from openskills.executors.process import HostProcess
 from openskills.executors.protocol import WorkspaceDirectory
-from openskills.executors.spec import Command, CommandResult, EndReason, Limits, TerminalSize
+from openskills.executors.spec import Command, EndReason, Limits, TerminalSize
 from openskills.executors.watchdog import list_descendants
 from tests.conftest import RequireProgram
 from tests.executors.boxes import QUICK, SKILL, Box, box, new_place
@@ -54,13 +54,10 @@ async def first_process(one: Box, **options: object) -> str:
 
 
 async def test_a_command_cannot_tell_a_sandbox_that_was_used_from_one_of_its_own(tmp_path: Path) -> None:
-    async def main() -> tuple[CommandResult, CommandResult]:
-        async with box(SandboxBackend(kept=0), tmp_path / "own") as one:
-            own = await one.shell(FACTS, skill=SKILL)
-        async with box(KeptFirstBackend(), tmp_path / "kept") as one:
-            return own, await one.shell(FACTS, skill=SKILL)
-
-    own, kept = await main()
+    async with box(SandboxBackend(kept=0), tmp_path / "own") as one:
+        own = await one.shell(FACTS, skill=SKILL)
+    async with box(KeptFirstBackend(), tmp_path / "kept") as one:
+        kept = await one.shell(FACTS, skill=SKILL)
     assert own.exit_code == kept.exit_code == 0
     told = [[line for line in ended.stdout.text().splitlines() if "OPENSKILL_RUN" not in line] for ended in (own, kept)]
     assert told[0] == told[1]

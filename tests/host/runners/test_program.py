@@ -117,17 +117,13 @@ def descriptors_left(count: int) -> Generator[None]:
 async def test_a_host_that_has_no_descriptors_left_does_not_lose_those_that_it_has(tmp_path: Path, left: int) -> None:
     skill = Registration("s", "cli:exec", "/bin/true", "1")
 
-    async def work() -> tuple[int, int]:
-        place = LocalIsolation(tmp_path)
-        deadline = asyncio.get_running_loop().time() + 20
-        before = len(os.listdir("/proc/self/fd"))
-        with descriptors_left(left), pytest.raises(OSError, match="Too many open files"):
-            await run_cold(place, skill, ("/bin/true",), {}, b"input", deadline)
-        after = len(os.listdir("/proc/self/fd"))
-        await place.close()
-        return before, after
-
-    before, after = await work()
+    place = LocalIsolation(tmp_path)
+    deadline = asyncio.get_running_loop().time() + 20
+    before = len(os.listdir("/proc/self/fd"))
+    with descriptors_left(left), pytest.raises(OSError, match="Too many open files"):
+        await run_cold(place, skill, ("/bin/true",), {}, b"input", deadline)
+    after = len(os.listdir("/proc/self/fd"))
+    await place.close()
     assert before == after
 
 
