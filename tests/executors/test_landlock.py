@@ -1,4 +1,3 @@
-import asyncio
 import os
 from pathlib import Path
 
@@ -16,16 +15,13 @@ from tests.executors.boxes import QUICK, SKILL, UID, box, new_place
 pytestmark = pytest.mark.skipif(get_version() < 6, reason="this kernel has no Landlock, or an older one")
 
 
-def refused(backend: LandlockBackend) -> str:
-    async def main() -> str:
-        try:
-            with pytest.raises(ExecutorUnavailable) as caught:
-                await backend.check()
-            return caught.value.message
-        finally:
-            await backend.close()
-
-    return asyncio.run(main())
+async def refused(backend: LandlockBackend) -> str:
+    try:
+        with pytest.raises(ExecutorUnavailable) as caught:
+            await backend.check()
+        return caught.value.message
+    finally:
+        await backend.close()
 
 
 async def test_the_self_test_passes_here_and_says_what_stands_between() -> None:
@@ -118,12 +114,12 @@ async def test_a_terminal_works_and_ctrl_c_is_heard(tmp_path: Path) -> None:
         assert (await process.wait()).exit_code == 130
 
 
-def test_a_filter_that_the_kernel_does_not_take_is_refused() -> None:
-    assert "system call filter" in refused(LandlockBackend(rules=b"\xff" * 16))
+async def test_a_filter_that_the_kernel_does_not_take_is_refused() -> None:
+    assert "system call filter" in await refused(LandlockBackend(rules=b"\xff" * 16))
 
 
-def test_a_filter_that_lets_everything_through_is_found_out() -> None:
-    message = refused(LandlockBackend(rules=bytes.fromhex("06000000" + "0000ff7f")))
+async def test_a_filter_that_lets_everything_through_is_found_out() -> None:
+    message = await refused(LandlockBackend(rules=bytes.fromhex("06000000" + "0000ff7f")))
     assert "unix sockets: done" in message
 
 

@@ -1,4 +1,3 @@
-import asyncio
 import os
 import shutil
 import signal
@@ -449,40 +448,37 @@ async def test_a_program_whose_name_looks_like_a_variable_is_still_a_program(tmp
         assert (await process.wait()).exit_code == 127
 
 
-def refused(backend: SandboxBackend) -> str:
-    async def main() -> str:
-        try:
-            with pytest.raises(ExecutorUnavailable) as caught:
-                await backend.check()
-            return caught.value.message
-        finally:
-            await backend.close()
-
-    return asyncio.run(main())
+async def refused(backend: SandboxBackend) -> str:
+    try:
+        with pytest.raises(ExecutorUnavailable) as caught:
+            await backend.check()
+        return caught.value.message
+    finally:
+        await backend.close()
 
 
-def test_a_bubblewrap_that_runs_commands_bare_is_found_out() -> None:
+async def test_a_bubblewrap_that_runs_commands_bare_is_found_out() -> None:
     with open_place() as place:
         fake = place / "bwrap"
         fake.write_text('#!/bin/bash\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
         fake.chmod(0o755)
-        message = refused(SandboxBackend(bwrap=fake))
+        message = await refused(SandboxBackend(bwrap=fake))
     assert "bubblewrap" in message
     assert "nothing is run" in message or "nothing was run" in message
 
 
-def test_a_missing_bubblewrap_is_refused_with_the_way_to_install_it(tmp_path: Path) -> None:
-    message = refused(SandboxBackend(bwrap=tmp_path / "bwrap"))
+async def test_a_missing_bubblewrap_is_refused_with_the_way_to_install_it(tmp_path: Path) -> None:
+    message = await refused(SandboxBackend(bwrap=tmp_path / "bwrap"))
     assert "does not work on this machine" in message
 
 
-def test_a_filter_that_the_kernel_does_not_take_is_refused() -> None:
-    assert "nothing was run" in refused(SandboxBackend(rules=b"\xff" * 16))
+async def test_a_filter_that_the_kernel_does_not_take_is_refused() -> None:
+    assert "nothing was run" in await refused(SandboxBackend(rules=b"\xff" * 16))
 
 
-def test_a_filter_that_lets_everything_through_is_found_out() -> None:
+async def test_a_filter_that_lets_everything_through_is_found_out() -> None:
     allow_all = bytes.fromhex("06000000" + "0000ff7f")
-    message = refused(SandboxBackend(rules=allow_all))
+    message = await refused(SandboxBackend(rules=allow_all))
     assert "unix sockets: done" in message
     assert "user namespaces" not in message or "ENOSPC" in message
 
