@@ -24,14 +24,11 @@ async def where() -> tuple[asyncio.AbstractEventLoop, str]:
     return asyncio.get_running_loop(), threading.current_thread().name
 
 
-def test_made_in_a_loop_work_comes_to_it_from_everywhere() -> None:
-    async def go() -> None:
-        home, here = HomeLoop(), asyncio.get_running_loop()
-        assert (await home.run(where()))[0] is here
-        assert (await asyncio.to_thread(home.run_blocking, where()))[0] is here
-        assert (await asyncio.to_thread(asyncio.run, home.run(where())))[0] is here
-
-    asyncio.run(go())
+async def test_made_in_a_loop_work_comes_to_it_from_everywhere() -> None:
+    home, here = HomeLoop(), asyncio.get_running_loop()
+    assert (await home.run(where()))[0] is here
+    assert (await asyncio.to_thread(home.run_blocking, where()))[0] is here
+    assert (await asyncio.to_thread(asyncio.run, home.run(where())))[0] is here
 
 
 def test_made_in_blocking_code_work_comes_to_the_loop_of_run() -> None:
@@ -41,24 +38,18 @@ def test_made_in_blocking_code_work_comes_to_the_loop_of_run() -> None:
     assert asyncio.run(home.run(where())) == ours
 
 
-def test_waiting_in_the_thread_of_the_loop_is_refused() -> None:
-    async def go() -> None:
-        with pytest.raises(InvalidArgument, match="ainvoke"):
-            HomeLoop().run_blocking(where())
-
-    asyncio.run(go())
+async def test_waiting_in_the_thread_of_the_loop_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="ainvoke"):
+        HomeLoop().run_blocking(where())
 
 
-def test_what_the_work_raises_is_raised() -> None:
+async def test_what_the_work_raises_is_raised() -> None:
     async def fail() -> None:
         raise KeyError("mine")
 
-    async def go() -> None:
-        home = HomeLoop()
-        with pytest.raises(KeyError, match="mine"):
-            await asyncio.to_thread(home.run_blocking, fail())
-
-    asyncio.run(go())
+    home = HomeLoop()
+    with pytest.raises(KeyError, match="mine"):
+        await asyncio.to_thread(home.run_blocking, fail())
 
 
 def test_a_loop_that_does_not_run_any_more_is_said_instead_of_waited_for() -> None:
@@ -71,17 +62,17 @@ def test_a_loop_that_does_not_run_any_more_is_said_instead_of_waited_for() -> No
     loop.close()
 
 
-def test_the_result_and_the_error_come_back() -> None:
+async def test_the_result_and_the_error_come_back() -> None:
     def fail() -> None:
         raise LookupError("gone")
 
-    assert run(run_in_thread(lambda: threading.current_thread() is not threading.main_thread()))
+    assert await run_in_thread(lambda: threading.current_thread() is not threading.main_thread())
     with pytest.raises(LookupError, match="gone"):
-        run(run_in_thread(fail))
+        await run_in_thread(fail)
 
 
 @pytest.mark.parametrize("error", [None, OSError("too late")], ids=["ends well", "fails"])
-def test_a_cancellation_waits_for_the_thread_however_often_it_is_asked(error: OSError | None) -> None:
+async def test_a_cancellation_waits_for_the_thread_however_often_it_is_asked(error: OSError | None) -> None:
     begun, may_end = threading.Event(), threading.Event()
     ended: list[bool] = []
 
@@ -92,25 +83,22 @@ def test_a_cancellation_waits_for_the_thread_however_often_it_is_asked(error: OS
         if error:
             raise error
 
-    async def cancel() -> bool:
-        task = asyncio.ensure_future(run_in_thread(work))
-        await asyncio.to_thread(begun.wait)
-        for _ in range(3):
-            task.cancel()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-        too_early = task.done()
-        may_end.set()
-        await asyncio.wait([task])
-        assert task.cancelled()
-        return too_early
-
-    assert not run(cancel())
+    task = asyncio.ensure_future(run_in_thread(work))
+    await asyncio.to_thread(begun.wait)
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    too_early = task.done()
+    may_end.set()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert not too_early
     assert ended == [True]
 
 
 @pytest.mark.parametrize("error", [None, OSError("too late")], ids=["ends well", "fails"])
-def test_a_result_that_nobody_gets_is_undone(error: OSError | None) -> None:
+async def test_a_result_that_nobody_gets_is_undone(error: OSError | None) -> None:
     begun, may_end = threading.Event(), threading.Event()
     undone: list[int] = []
 
@@ -121,43 +109,37 @@ def test_a_result_that_nobody_gets_is_undone(error: OSError | None) -> None:
             raise error
         return 7
 
-    async def cancel() -> None:
-        task = asyncio.ensure_future(run_in_thread(work, undo=undone.append))
-        await asyncio.to_thread(begun.wait)
-        task.cancel()
-        may_end.set()
-        await asyncio.wait([task])
-        assert task.cancelled()
-
-    run(cancel())
+    task = asyncio.ensure_future(run_in_thread(work, undo=undone.append))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    may_end.set()
+    await asyncio.wait([task])
+    assert task.cancelled()
     assert undone == ([] if error else [7])
 
 
-def test_a_result_that_somebody_gets_is_not_undone() -> None:
+async def test_a_result_that_somebody_gets_is_not_undone() -> None:
     undone: list[int] = []
-    assert run(run_in_thread(lambda: 7, undo=undone.append)) == 7
+    assert await run_in_thread(lambda: 7, undo=undone.append) == 7
     assert not undone
 
 
-def test_work_that_must_not_be_broken_off_is_done_before_the_cancellation_is_raised() -> None:
-    async def cancel() -> list[str]:
-        asked, may_end, done = asyncio.Event(), asyncio.Event(), list[str]()
+async def test_work_that_must_not_be_broken_off_is_done_before_the_cancellation_is_raised() -> None:
+    asked, may_end, done = asyncio.Event(), asyncio.Event(), list[str]()
 
-        async def work() -> None:
-            asked.set()
-            await may_end.wait()
-            done.append("work")
+    async def work() -> None:
+        asked.set()
+        await may_end.wait()
+        done.append("work")
 
-        task = asyncio.ensure_future(shield_until_done(work()))
-        await asked.wait()
-        task.cancel()
-        await asyncio.sleep(0)
-        may_end.set()
-        await asyncio.wait([task])
-        assert task.cancelled()
-        return done
-
-    assert run(cancel()) == ["work"]
+    task = asyncio.ensure_future(shield_until_done(work()))
+    await asked.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    may_end.set()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert done == ["work"]
 
 
 class Counter:
@@ -191,7 +173,7 @@ def test_one_at_a_time_gets_in_whatever_loop_it_is_in() -> None:
     assert (counter.entered, counter.inside) == (120, 0)
 
 
-def test_tasks_of_one_loop_come_in_their_order() -> None:
+async def test_tasks_of_one_loop_come_in_their_order() -> None:
     order: list[int] = []
 
     async def enter(lock: CrossLoopLock, number: int) -> None:
@@ -199,27 +181,21 @@ def test_tasks_of_one_loop_come_in_their_order() -> None:
             await asyncio.sleep(0)
             order.append(number)
 
-    async def all_at_once() -> None:
-        lock = CrossLoopLock()
-        await asyncio.gather(*(enter(lock, number) for number in range(5)))
-
-    asyncio.run(all_at_once())
+    lock = CrossLoopLock()
+    await asyncio.gather(*(enter(lock, number) for number in range(5)))
     assert order == [0, 1, 2, 3, 4]
 
 
-def test_who_is_cancelled_while_waiting_leaves_it_to_the_others() -> None:
-    async def scenario() -> None:
-        lock = CrossLoopLock()
-        async with lock:
-            waiting = asyncio.create_task(lock.__aenter__())
-            await asyncio.sleep(0)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-        async with asyncio.timeout(10), lock:
-            pass
-
-    asyncio.run(scenario())
+async def test_who_is_cancelled_while_waiting_leaves_it_to_the_others() -> None:
+    lock = CrossLoopLock()
+    async with lock:
+        waiting = asyncio.create_task(lock.__aenter__())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    async with asyncio.timeout(10), lock:
+        pass
 
 
 def test_a_loop_that_is_closed_holds_nothing() -> None:
@@ -276,13 +252,10 @@ def counted() -> tuple[LoopLocal[object], list[object]]:
     return LoopLocal(make), made
 
 
-def test_tasks_that_ask_at_once_get_the_same() -> None:
+async def test_tasks_that_ask_at_once_get_the_same() -> None:
     own, made = counted()
 
-    async def ask() -> set[object]:
-        return set(await asyncio.gather(*(own.get() for _ in range(10))))
-
-    assert asyncio.run(ask()) == set(made)
+    assert set(await asyncio.gather(*(own.get() for _ in range(10)))) == set(made)
     assert len(made) == 1
 
 
@@ -294,16 +267,14 @@ def test_loops_in_threads_get_one_each() -> None:
     assert len(made) == 8
 
 
-def test_what_is_taken_is_made_anew_for_the_next() -> None:
+async def test_what_is_taken_is_made_anew_for_the_next() -> None:
     own, made = counted()
 
-    async def take() -> list[object]:
-        return [await own.pop(), await own.get(), await own.pop(), await own.pop(), await own.get()]
-
-    assert asyncio.run(take()) == [None, made[0], made[0], None, made[1]]
+    taken = [await own.pop(), await own.get(), await own.pop(), await own.pop(), await own.get()]
+    assert taken == [None, made[0], made[0], None, made[1]]
 
 
-def test_after_a_failure_the_next_one_tries_again() -> None:
+async def test_after_a_failure_the_next_one_tries_again() -> None:
     tries: list[int] = []
 
     async def make() -> str:
@@ -312,13 +283,10 @@ def test_after_a_failure_the_next_one_tries_again() -> None:
             raise ConnectionError
         return "made"
 
-    async def ask() -> str:
-        with pytest.raises(ConnectionError):
-            await own.get()
-        return await own.get()
-
     own = LoopLocal(make)
-    assert asyncio.run(ask()) == "made"
+    with pytest.raises(ConnectionError):
+        await own.get()
+    assert await own.get() == "made"
 
 
 def test_what_belonged_to_a_closed_loop_is_forgotten() -> None:

@@ -160,14 +160,11 @@ def test_what_cannot_be_awaited_is_refused_with_the_fix(runner: Runner, value: o
         runner(value)  # pyright: ignore[reportArgumentType]
 
 
-def test_a_task_is_refused_because_it_belongs_to_its_loop() -> None:
-    async def cell() -> None:
-        task = asyncio.ensure_future(double(1))
-        with pytest.raises(InvalidArgument, match="a future or task already belongs to an event loop"):
-            run(task)
-        assert await task == 2
-
-    asyncio.run(cell())
+async def test_a_task_is_refused_because_it_belongs_to_its_loop() -> None:
+    task = asyncio.ensure_future(double(1))
+    with pytest.raises(InvalidArgument, match="a future or task already belongs to an event loop"):
+        run(task)
+    assert await task == 2
 
 
 INTERRUPTED = """

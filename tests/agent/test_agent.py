@@ -36,7 +36,6 @@ from openskills.agent.models.model import ModelRequest, ModelResponse, ToolCall
 from openskills.errors import CommandDenied, InvalidArgument, ModelUnavailable
 from openskills.runtime.options import SessionOptions
 from openskills.session.events import Event
-from openskills.sync import run
 from openskills.testing.models import ScriptedModel
 from openskills.tools.tool import ToolResult
 from tests.agent.agents import agent_in, calling, heard, skills_for_agents
@@ -140,12 +139,12 @@ async def test_what_one_raises_ends_the_run(place: Path) -> None:
 
 
 @pytest.mark.parametrize(("given", "sent"), [("", ""), (None, "hello")])
-def test_an_empty_message_is_another_message_and_none_is_not(place: Path, given: str | None, sent: str) -> None:
+async def test_an_empty_message_is_another_message_and_none_is_not(place: Path, given: str | None, sent: str) -> None:
     async def before_run(agent: str, message: str) -> str | None:
         return given
 
     agent, model = agent_in(place, [ModelResponse("ok")], callbacks=Callbacks(before_run=before_run))
-    run(heard(agent))
+    await heard(agent)
     assert model.requests[0].messages[-1]["content"] == sent
 
 

@@ -382,7 +382,7 @@ async def test_those_of_sub_agents_count_for_the_run_and_the_next_run_begins_ane
     assert len(model.requests) == 2
 
 
-def test_what_a_callback_answers_is_no_call(tmp_path: Path) -> None:
+async def test_a_response_of_a_callback_does_not_count_as_a_model_call(tmp_path: Path) -> None:
     async def cached(agent: str, request: ModelRequest) -> ModelResponse | None:
         return LOOK if sum(message["role"] == "tool" for message in request.messages) < 3 else None
 
@@ -393,7 +393,7 @@ def test_what_a_callback_answers_is_no_call(tmp_path: Path) -> None:
         callbacks=Callbacks(before_model=cached),
         limits=AgentLimits(model_calls=1),
     )
-    assert run(heard(agent))[-1].payload["text"] == "done"
+    assert (await heard(agent))[-1].payload["text"] == "done"
 
 
 EVENT = new_event("a", "assistant.delta", {"text": "x"})

@@ -148,14 +148,11 @@ async def test_a_put_that_is_cancelled_while_it_writes_leaves_nothing(
 
 
 async def test_a_reading_that_is_left_early_closes_its_file(files: FileArtifactStore, scope: Scope) -> None:
-    async def peek() -> tuple[bytes, int]:
-        async with files.open(scope, "a") as reading:
-            first = await anext(reading.chunks)
-            during = len(os.listdir("/dev/fd"))
-        return first[:3], during - len(os.listdir("/dev/fd"))
-
     await files.put(scope, "a", b"abc" * 1_000_000)
-    assert await peek() == (b"abc", 1)
+    async with files.open(scope, "a") as reading:
+        first = await anext(reading.chunks)
+        during = len(os.listdir("/dev/fd"))
+    assert (first[:3], during - len(os.listdir("/dev/fd"))) == (b"abc", 1)
 
 
 async def test_content_that_somebody_changed_is_an_error_and_not_a_result(
@@ -255,30 +252,24 @@ def test_sweeping_beside_writers_never_takes_what_was_acknowledged(tmp_path: Pat
 async def test_nothing_is_recorded_while_a_sweep_removes(
     files: FileArtifactStore, scope: Scope, tmp_path: Path
 ) -> None:
-    async def put_beside_a_sweep() -> tuple[bool, int]:
-        with lock_file(tmp_path / "store" / "locks" / "sweep"):
-            waiting = asyncio.ensure_future(files.put(scope, "new", b"x"))
-            await asyncio.sleep(0.05)
-            done = waiting.done()
-        return done, (await waiting).version
-
     await files.list(scope)
-    assert await put_beside_a_sweep() == (False, 0)
+    with lock_file(tmp_path / "store" / "locks" / "sweep"):
+        waiting = asyncio.ensure_future(files.put(scope, "new", b"x"))
+        await asyncio.sleep(0.05)
+        done = waiting.done()
+    assert (done, (await waiting).version) == (False, 0)
 
 
 async def test_a_sweep_removes_nothing_while_something_is_recorded(
     files: FileArtifactStore, scope: Scope, tmp_path: Path
 ) -> None:
-    async def sweep_beside_a_put() -> tuple[bool, SweepResult]:
-        with lock_file(tmp_path / "store" / "locks" / "sweep", shared=True):
-            waiting = asyncio.ensure_future(files.sweep())
-            await asyncio.sleep(0.05)
-            done = waiting.done()
-        return done, await waiting
-
     await files.put(scope, "a", b"x")
     await files.delete(scope, "a")
-    assert await sweep_beside_a_put() == (False, SweepResult(1, 1))
+    with lock_file(tmp_path / "store" / "locks" / "sweep", shared=True):
+        waiting = asyncio.ensure_future(files.sweep())
+        await asyncio.sleep(0.05)
+        done = waiting.done()
+    assert (done, await waiting) == (False, SweepResult(1, 1))
 
 
 async def test_a_reader_that_comes_too_late_is_told_that_it_is_gone(files: FileArtifactStore, scope: Scope) -> None:

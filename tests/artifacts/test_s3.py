@@ -236,10 +236,7 @@ async def test_what_is_written_can_be_read_listed_and_removed(s3_server: S3Serve
 async def test_of_many_who_create_a_key_at_once_one_does(s3_server: S3Server) -> None:
     bucket = bucket_of(s3_server)
 
-    async def create() -> list[bool]:
-        return await asyncio.gather(*(bucket.create("key", b"%d" % number) for number in range(12)))
-
-    won = await create()
+    won = await asyncio.gather(*(bucket.create("key", b"%d" % number) for number in range(12)))
     assert won.count(True) == 1
     assert await bucket.read("key") == b"%d" % won.index(True)
 
@@ -266,13 +263,10 @@ async def test_what_is_written_in_parts_is_whole_when_it_is_closed_and_nothing_w
             await writer.write(bytes([number]) * (PART // 10))
         await (writer.abort() if withdraw else writer.close())
 
-    async def read() -> list[bytes]:
-        return [piece async for piece in bucket.stream("large")]
-
     await write(withdraw=True)
     assert (keys(s3_server, name), uploads(s3_server, name)) == ([], 0)
     await write(withdraw=False)
-    pieces = await read()
+    pieces = [piece async for piece in bucket.stream("large")]
     assert b"".join(pieces) == b"".join(bytes([number]) * (PART // 10) for number in range(20))
     assert max(map(len, pieces)) <= 1024 * 1024
 
@@ -483,10 +477,7 @@ async def test_of_many_who_delete_at_once_one_is_told_that_there_was_something(s
     names = VersionIndex(bucket_of(s3_server))
     await names.add(OWNER, "a", record)
 
-    async def forget() -> list[bool]:
-        return await asyncio.gather(*(names.remove(OWNER, "a") for _ in range(8)))
-
-    assert (await forget()).count(True) == 1
+    assert (await asyncio.gather(*(names.remove(OWNER, "a") for _ in range(8)))).count(True) == 1
 
 
 async def test_putting_and_deleting_at_once_never_uses_a_number_twice(s3_server: S3Server) -> None:
@@ -500,11 +491,8 @@ async def test_putting_and_deleting_at_once_never_uses_a_number_twice(s3_server:
             await sweep_bucket(bucket, before=LATER)
         return given
 
-    async def together() -> list[int]:
-        done = await asyncio.gather(*(put_and_delete(turn) for turn in range(6)))
-        return [version for one in done for version in one]
-
-    given = await together()
+    done = await asyncio.gather(*(put_and_delete(turn) for turn in range(6)))
+    given = [version for one in done for version in one]
     assert len(set(given)) == 24
     # One that was deleted before its put had ended was put again.
     assert max(given) >= 23
@@ -600,25 +588,22 @@ async def test_content_that_fails_leaves_nothing(s3_server: S3Server, size: int)
 async def test_an_upload_that_is_cancelled_leaves_nothing(s3_server: S3Server, pieces: int) -> None:
     name = s3_server.new_bucket()
 
-    async def cancel() -> bool:
-        reached = asyncio.Event()
+    reached = asyncio.Event()
 
-        async def waiting() -> AsyncGenerator[bytes]:
-            number = 0
-            async for piece in content(4 * PART):
-                number += 1
-                if number > pieces:
-                    reached.set()
-                    await asyncio.Event().wait()
-                yield piece
+    async def waiting() -> AsyncGenerator[bytes]:
+        number = 0
+        async for piece in content(4 * PART):
+            number += 1
+            if number > pieces:
+                reached.set()
+                await asyncio.Event().wait()
+            yield piece
 
-        task = asyncio.ensure_future(ContentUpload(bucket_of(s3_server, name), "x").write(waiting()))
-        await reached.wait()
-        task.cancel()
-        await asyncio.wait([task])
-        return task.cancelled()
-
-    assert await cancel()
+    task = asyncio.ensure_future(ContentUpload(bucket_of(s3_server, name), "x").write(waiting()))
+    await reached.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
     assert (keys(s3_server, name), uploads(s3_server, name)) == ([], 0)
 
 

@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 from openskills.errors import InvalidArgument
 from openskills.executors.direct_start import MAX_COMMAND, ShellWord, parse_simple_command, start_directly, strip_shell
 from openskills.executors.supervisor import LaunchRequest, Supervisor
-from openskills.sync import run
 from tests.long_form import examples
 
 NO_SHEBANG = 'if [[ -n "$BASH_VERSION" ]]; then echo "bash has read me"; fi\n'
 
 
-def output(directory: Path, *argv: str, **variables: str) -> tuple[int, str]:
+async def output(directory: Path, *argv: str, **variables: str) -> tuple[int, str]:
     """How a command ended, and what it wrote to its two streams."""
 
     async def scenario() -> int:
@@ -39,19 +38,19 @@ def output(directory: Path, *argv: str, **variables: str) -> tuple[int, str]:
         finally:
             await keeper.close()
 
-    return run(scenario()), (directory / "printed").read_text()
+    return await scenario(), (directory / "printed").read_text()
 
 
-def test_no_shell_is_left_around_the_program_and_it_knows_where_it_is(tmp_path: Path) -> None:
-    status, text = output(tmp_path, "bash", "-c", "env")
+async def test_no_shell_is_left_around_the_program_and_it_knows_where_it_is(tmp_path: Path) -> None:
+    status, text = await output(tmp_path, "bash", "-c", "env")
     assert status == 0
     assert f"PWD={tmp_path}\n" in text
     # What bash sets when it is there.
     assert "SHLVL" not in text
 
 
-def test_what_needs_the_shell_has_it(tmp_path: Path) -> None:
-    assert output(tmp_path, "bash", "-c", "echo $BASH | cat")[1].endswith("bash\n")
+async def test_what_needs_the_shell_has_it(tmp_path: Path) -> None:
+    assert (await output(tmp_path, "bash", "-c", "echo $BASH | cat"))[1].endswith("bash\n")
 
 
 @pytest.mark.parametrize(
@@ -64,19 +63,21 @@ def test_what_needs_the_shell_has_it(tmp_path: Path) -> None:
         ("plain", 0, "bash has read me\n"),
     ],
 )
-def test_what_cannot_be_started_is_left_to_the_shell(tmp_path: Path, command: str, status: int, says: str) -> None:
+async def test_what_cannot_be_started_is_left_to_the_shell(
+    tmp_path: Path, command: str, status: int, says: str
+) -> None:
     (tmp_path / "locked").write_text("#!/bin/sh\n")
     (tmp_path / "folder").mkdir()
     (tmp_path / "bin").mkdir()
     for place in (tmp_path, tmp_path / "bin"):
         (place / "plain").write_text(NO_SHEBANG)
         (place / "plain").chmod(0o755)
-    assert output(tmp_path, "bash", "-c", command) == (status, says)
+    assert await output(tmp_path, "bash", "-c", command) == (status, says)
 
 
-def test_a_command_that_is_no_text_and_cannot_be_started_is_an_error_as_ever(tmp_path: Path) -> None:
+async def test_a_command_that_is_no_text_and_cannot_be_started_is_an_error_as_ever(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument):
-        output(tmp_path, "nosuch")
+        await output(tmp_path, "nosuch")
 
 
 @pytest.mark.parametrize(

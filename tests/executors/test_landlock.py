@@ -1,6 +1,4 @@
-import asyncio
 import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -12,44 +10,30 @@ from openskills.executors.programs.landlock import MIN_VERSION, get_version
 from openskills.executors.protocol import WorkspaceDirectory
 from openskills.executors.spec import Command, Isolation, Limits, TerminalSize
 from tests.conftest import skip_unless_root
-from tests.executors.boxes import QUICK, SKILL, UID, Box, box, new_place
+from tests.executors.boxes import QUICK, SKILL, UID, box, new_place
 
 pytestmark = pytest.mark.skipif(get_version() < 6, reason="this kernel has no Landlock, or an older one")
 
 
-def in_a_box(tmp_path: Path, work: Callable[[Box], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with box(LandlockBackend(), tmp_path) as one:
-            await work(one)
-
-    asyncio.run(main())
-
-
-def refused(backend: LandlockBackend) -> str:
-    async def main() -> str:
-        try:
-            with pytest.raises(ExecutorUnavailable) as caught:
-                await backend.check()
-            return caught.value.message
-        finally:
-            await backend.close()
-
-    return asyncio.run(main())
+async def refused(backend: LandlockBackend) -> str:
+    try:
+        with pytest.raises(ExecutorUnavailable) as caught:
+            await backend.check()
+        return caught.value.message
+    finally:
+        await backend.close()
 
 
 async def test_the_self_test_passes_here_and_says_what_stands_between() -> None:
-    async def main() -> None:
-        PASSED.clear()
-        backend = LandlockBackend()
-        assert await backend.check() is Isolation.LANDLOCK
-        await backend.close()
-
     assert get_version() >= MIN_VERSION
-    await main()
+    PASSED.clear()
+    backend = LandlockBackend()
+    assert await backend.check() is Isolation.LANDLOCK
+    await backend.close()
 
 
-def test_a_command_runs_in_its_workspace_as_its_own_user(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_command_runs_in_its_workspace_as_its_own_user(tmp_path: Path) -> None:
+    async with box(LandlockBackend(), tmp_path) as one:
         ended = await one.shell(
             "id -u; pwd; echo hello > work/x; echo $TMPDIR; touch $TMPDIR/x; grep Cap /proc/self/status"
         )
@@ -59,8 +43,6 @@ def test_a_command_runs_in_its_workspace_as_its_own_user(tmp_path: Path) -> None
         assert (one.place.tree / "work" / "x").read_text() == "hello\n"
         if os.geteuid() == 0:
             assert capabilities[1].split()[1].strip("0") == ""
-
-    in_a_box(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -90,26 +72,22 @@ def test_a_command_runs_in_its_workspace_as_its_own_user(tmp_path: Path) -> None
         "ls /proc/self/fd | grep -vE '^[0-3]$'",
     ],
 )
-def test_what_a_command_must_not_do_fails(tmp_path: Path, attempt: str) -> None:
-    async def work(one: Box) -> None:
+async def test_what_a_command_must_not_do_fails(tmp_path: Path, attempt: str) -> None:
+    async with box(LandlockBackend(), tmp_path) as one:
         ended = await one.shell(attempt)
         assert ended.exit_code != 0, ended.stdout.text()
         assert (one.place.tree / "skills" / SKILL / "SKILL.md").read_text() == "original"
 
-    in_a_box(tmp_path, work)
 
-
-def test_a_command_can_write_to_the_folder_of_its_own_skill_only(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_command_can_write_to_the_folder_of_its_own_skill_only(tmp_path: Path) -> None:
+    async with box(LandlockBackend(), tmp_path) as one:
         assert (await one.shell("touch .venv/x new", skill=SKILL, cwd=f"skills/{SKILL}")).exit_code == 0
         assert (await one.shell(f"touch skills/{SKILL}/.venv/y")).exit_code != 0
         assert (await one.shell(f"touch skills/{SKILL}/other")).exit_code != 0
 
-    in_a_box(tmp_path, work)
 
-
-def test_limits_hold(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_limits_hold(tmp_path: Path) -> None:
+    async with box(LandlockBackend(), tmp_path) as one:
         limits = Limits(timeout=30, open_files=50, file_bytes=1024, processes=10)
         ended = await one.shell("ulimit -n; ulimit -c; head -c 9000 /dev/zero > work/big; ulimit -u", limits=limits)
         files, core, processes = ended.stdout.text().split()
@@ -117,20 +95,16 @@ def test_limits_hold(tmp_path: Path) -> None:
         assert (one.place.tree / "work" / "big").stat().st_size == 1024
         assert os.geteuid() != 0 or processes == "10"
 
-    in_a_box(tmp_path, work)
 
-
-def test_a_missing_program_is_said_as_a_shell_would(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_missing_program_is_said_as_a_shell_would(tmp_path: Path) -> None:
+    async with box(LandlockBackend(), tmp_path) as one:
         ended = await one.run("no-such-program")
         assert (ended.exit_code, ended.stderr.text()) == (127, "no-such-program: command not found\n")
         assert (await one.run("skills/demo/SKILL.md")).exit_code == 126
 
-    in_a_box(tmp_path, work)
 
-
-def test_a_terminal_works_and_ctrl_c_is_heard(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_terminal_works_and_ctrl_c_is_heard(tmp_path: Path) -> None:
+    async with box(LandlockBackend(), tmp_path) as one:
         argv = ("bash", "-c", "tty -s && echo begin; exec sleep 60")
         process = await one.start(Command(argv, terminal=TerminalSize(), limits=QUICK))
         seen = b""
@@ -139,24 +113,20 @@ def test_a_terminal_works_and_ctrl_c_is_heard(tmp_path: Path) -> None:
         await process.write(b"\x03")
         assert (await process.wait()).exit_code == 130
 
-    in_a_box(tmp_path, work)
+
+async def test_a_filter_that_the_kernel_does_not_take_is_refused() -> None:
+    assert "system call filter" in await refused(LandlockBackend(rules=b"\xff" * 16))
 
 
-def test_a_filter_that_the_kernel_does_not_take_is_refused() -> None:
-    assert "system call filter" in refused(LandlockBackend(rules=b"\xff" * 16))
-
-
-def test_a_filter_that_lets_everything_through_is_found_out() -> None:
-    message = refused(LandlockBackend(rules=bytes.fromhex("06000000" + "0000ff7f")))
+async def test_a_filter_that_lets_everything_through_is_found_out() -> None:
+    message = await refused(LandlockBackend(rules=bytes.fromhex("06000000" + "0000ff7f")))
     assert "unix sockets: done" in message
 
 
-def test_a_network_is_refused_and_not_ignored(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_network_is_refused_and_not_ignored(tmp_path: Path) -> None:
+    async with box(LandlockBackend(), tmp_path) as one:
         with pytest.raises(ExecutorUnavailable, match="network access is not supported"):
             await one.start(Command(("true",), network=("example.org",)))
-
-    in_a_box(tmp_path, work)
 
 
 async def test_nothing_is_run_as_root(tmp_path: Path) -> None:

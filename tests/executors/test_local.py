@@ -33,16 +33,13 @@ async def test_commands_run_with_the_rights_of_this_user(tmp_path: Path) -> None
 
 
 async def test_the_home_of_commands_lies_beside_the_workspace_and_is_kept(tmp_path: Path) -> None:
-    async def work() -> str:
-        async with DirectoryExecutor(LocalBackend(), tmp_path) as executor:
-            workspace = await executor.open("key")
-            for text in ("echo setting > ~/.config", "cat ~/.config; pwd; cd; pwd"):
-                ended = await (await workspace.start(Command(shell(text)))).wait()
-            return ended.stdout.text()
-
-    setting, workspace, home = (await work()).split()
+    async with DirectoryExecutor(LocalBackend(), tmp_path) as executor:
+        workspace = await executor.open("key")
+        for text in ("echo setting > ~/.config", "cat ~/.config; pwd; cd; pwd"):
+            ended = await (await workspace.start(Command(shell(text)))).wait()
+    setting, directory, home = ended.stdout.text().split()
     assert setting == "setting"
-    assert Path(home) == Path(workspace).parent / "home"
+    assert Path(home) == Path(directory).parent / "home"
     assert Path(home).stat().st_mode & 0o777 == 0o700
 
 
@@ -54,15 +51,13 @@ async def test_programs_are_those_of_this_interpreter_first_and_then_of_the_syst
 
 
 async def test_another_interpreter_can_come_first(tmp_path: Path) -> None:
-    async def path() -> tuple[str, ...]:
-        place = WorkspaceDirectory("one", tmp_path / "one" / "tree", None)
-        place.tree.mkdir(parents=True)
-        return (await LocalBackend(python=tmp_path / "bin" / "python3").attach(place)).path
-
     (tmp_path / "bin").mkdir()
     for name in ("python", "python3"):
         (tmp_path / "bin" / name).symlink_to(os.path.realpath(sys.executable))
-    assert await path() == (str(tmp_path / "bin"), *SYSTEM_PATH)
+    place = WorkspaceDirectory("one", tmp_path / "one" / "tree", None)
+    place.tree.mkdir(parents=True)
+    launcher = await LocalBackend(python=tmp_path / "bin" / "python3").attach(place)
+    assert launcher.path == (str(tmp_path / "bin"), *SYSTEM_PATH)
 
 
 async def test_the_workspace_is_where_it_is(tmp_path: Path) -> None:
@@ -85,17 +80,14 @@ async def test_a_program_that_cannot_be_started_is_refused_with_the_reason(
 
 
 async def test_a_program_that_cannot_be_started_costs_nothing(tmp_path: Path) -> None:
-    async def work() -> tuple[int, int]:
-        async with DirectoryExecutor(LocalBackend(), tmp_path) as executor:
-            workspace = await executor.open("key")
+    async with DirectoryExecutor(LocalBackend(), tmp_path) as executor:
+        workspace = await executor.open("key")
+        await start_none(workspace)
+        before = open_descriptors()
+        for _ in range(20):
             await start_none(workspace)
-            before = open_descriptors()
-            for _ in range(20):
-                await start_none(workspace)
-            assert await eventually(lambda: open_descriptors() <= before)
-            return before, open_descriptors()
-
-    before, after = await work()
+        assert await eventually(lambda: open_descriptors() <= before)
+        after = open_descriptors()
     assert after <= before
 
 

@@ -1,4 +1,3 @@
-import asyncio
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,44 +19,41 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.from_env({"HOME": str(tmp_path), "OPENSKILL_STATE_DIR": str(tmp_path / "state")})
 
 
-def checked(one: Executor) -> tuple[Isolation, str]:
-    async def main() -> tuple[Isolation, str]:
-        try:
-            return await one.check(), one.name
-        finally:
-            await one.close()
-
-    return asyncio.run(main())
+async def checked(one: Executor) -> tuple[Isolation, str]:
+    try:
+        return await one.check(), one.name
+    finally:
+        await one.close()
 
 
-def test_a_name_is_the_executor_of_that_name(settings: Settings) -> None:
-    assert checked(open_executor("local", settings)) == (Isolation.NONE, "local")
+async def test_a_name_is_the_executor_of_that_name(settings: Settings) -> None:
+    assert await checked(open_executor("local", settings)) == (Isolation.NONE, "local")
 
 
-def test_auto_is_the_sandbox_where_it_works(settings: Settings, require_program: RequireProgram) -> None:
+async def test_auto_is_the_sandbox_where_it_works(settings: Settings, require_program: RequireProgram) -> None:
     require_program("bwrap")
-    assert checked(open_executor("auto", settings)) == (Isolation.BUBBLEWRAP, "sandbox")
+    assert await checked(open_executor("auto", settings)) == (Isolation.BUBBLEWRAP, "sandbox")
 
 
-def test_auto_refuses_with_the_fix_where_the_sandbox_does_not_work(settings: Settings, tmp_path: Path) -> None:
+async def test_auto_refuses_with_the_fix_where_the_sandbox_does_not_work(settings: Settings, tmp_path: Path) -> None:
     one = open_executor("auto", settings, bwrap=tmp_path / "missing")
     with pytest.raises(ExecutorUnavailable, match="OPENSKILL_ALLOW_LOCAL=1"):
-        checked(one)
+        await checked(one)
 
 
-def test_auto_names_every_executor_that_it_tried(settings: Settings, tmp_path: Path) -> None:
+async def test_auto_names_every_executor_that_it_tried(settings: Settings, tmp_path: Path) -> None:
     settings = replace(settings, docker_host=f"unix://{tmp_path}/nobody.sock")
     one = open_executor("auto", settings, bwrap=tmp_path / "missing")
     with pytest.raises(ExecutorUnavailable, match=r"(?s)bubblewrap.*nobody\.sock.*OPENSKILL_ALLOW_LOCAL=1"):
-        checked(one)
+        await checked(one)
 
 
-def test_auto_is_a_container_where_only_an_engine_answers(
+async def test_auto_is_a_container_where_only_an_engine_answers(
     settings: Settings, tmp_path: Path, container_engine: TestEngine
 ) -> None:
     settings = replace(settings, docker_host=container_engine.address, container_image=container_engine.image)
     one = open_executor("auto", settings, bwrap=tmp_path / "missing")
-    assert checked(one) == (Isolation.CONTAINER, "container")
+    assert await checked(one) == (Isolation.CONTAINER, "container")
 
 
 def test_auto_needs_no_package_for_containers(tmp_path: Path) -> None:
@@ -75,20 +71,22 @@ print(run(open_executor("auto", settings, bwrap=Path({str(tmp_path / "missing")!
     assert (done.stdout, done.stderr) == ("none\n", "")
 
 
-def test_auto_runs_without_isolation_only_when_that_is_allowed(settings: Settings, tmp_path: Path) -> None:
+async def test_auto_runs_without_isolation_only_when_that_is_allowed(settings: Settings, tmp_path: Path) -> None:
     one = open_executor("auto", replace(settings, allow_local=True), bwrap=tmp_path / "missing")
-    assert checked(one) == (Isolation.NONE, "local")
+    assert await checked(one) == (Isolation.NONE, "local")
 
 
-def test_the_sandbox_is_never_replaced_by_something_weaker(settings: Settings, tmp_path: Path) -> None:
+async def test_the_sandbox_is_never_replaced_by_something_weaker(settings: Settings, tmp_path: Path) -> None:
     one = open_executor("sandbox", replace(settings, allow_local=True), bwrap=tmp_path / "missing")
     with pytest.raises(ExecutorUnavailable, match="bubblewrap"):
-        checked(one)
+        await checked(one)
 
 
-def test_landlock_takes_the_place_of_the_sandbox_only_when_that_is_allowed(settings: Settings, tmp_path: Path) -> None:
+async def test_landlock_takes_the_place_of_the_sandbox_only_when_that_is_allowed(
+    settings: Settings, tmp_path: Path
+) -> None:
     one = open_executor("sandbox", settings, allow_landlock=True, bwrap=tmp_path / "missing")
-    assert checked(one) == (Isolation.LANDLOCK, "landlock")
+    assert await checked(one) == (Isolation.LANDLOCK, "landlock")
 
 
 @pytest.mark.parametrize(("name", "hint"), [("sandbx", "did you mean sandbox"), ("zzz", "use one of auto, sandbox")])
@@ -103,8 +101,8 @@ def own(settings: Settings, *, colour: str) -> Executor:
     return open_executor("local", settings)
 
 
-def test_a_dotted_path_names_somebodys_own_factory(settings: Settings) -> None:
-    assert checked(open_executor(f"{__name__}:own", settings, colour="blue"))[1] == "local"
+async def test_a_dotted_path_names_somebodys_own_factory(settings: Settings) -> None:
+    assert (await checked(open_executor(f"{__name__}:own", settings, colour="blue")))[1] == "local"
 
 
 @pytest.mark.parametrize(
@@ -115,12 +113,12 @@ def test_a_dotted_path_that_leads_nowhere_is_refused(settings: Settings, path: s
         open_executor(path, settings)
 
 
-def test_a_choice_that_failed_is_made_again(settings: Settings, tmp_path: Path) -> None:
+async def test_a_choice_that_failed_is_made_again(settings: Settings, tmp_path: Path) -> None:
     tries = [open_executor("sandbox", settings, bwrap=tmp_path / "missing"), open_executor("local", settings)]
     one = FallbackExecutor([lambda: tries.pop(0)], "auto")
     with pytest.raises(ExecutorUnavailable):
-        checked(one)
-    assert checked(one) == (Isolation.NONE, "local")
+        await checked(one)
+    assert await checked(one) == (Isolation.NONE, "local")
 
 
 def test_only_what_is_chosen_is_imported() -> None:

@@ -10,7 +10,7 @@ Programs that run others are known by name.
 import os
 import shlex
 import subprocess
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,6 @@ from openskills.executors.policy import (
 from openskills.executors.policy_programs import is_multicall, is_wrapper
 from openskills.executors.requests import RunRequest
 from openskills.executors.spec import Command
-from openskills.sync import run
 from tests.executors.benches import workbench
 
 ROOT = "/workspace"
@@ -307,39 +306,27 @@ def test_the_model_is_told_what_it_may_run() -> None:
 HOME = Command(("true",), skill="demo", cwd="skills/demo", run_dir="runs/asking")
 
 
-def with_bench(state: Path, scenario: Callable[[CommandRunner], Awaitable[None]]) -> None:
-    async def opened() -> None:
-        async with workbench(state) as bench:
-            await scenario(bench)
-
-    run(opened())
-
-
 async def made(bench: CommandRunner, command: str) -> None:
     assert (await bench.run(RunRequest(command, skill="demo"))).exit_code == 0
 
 
-def test_a_program_of_the_machine_is_found_with_what_it_really_is(tmp_path: Path) -> None:
-    async def scenario(bench: CommandRunner) -> None:
+async def test_a_program_of_the_machine_is_found_with_what_it_really_is(tmp_path: Path) -> None:
+    async with workbench(tmp_path) as bench:
         found = await find_program(bench.workspace, "sh -c x", HOME, ("cat", "sh", "/bin/sh", "/no/such"))
         assert found is not None
         assert os.path.samefile(found.file, "/bin/sh")
         assert found.real == os.path.realpath("/bin/sh")
         assert (found.same, found.run_by) == (("sh", "/bin/sh"), ())
 
-    with_bench(tmp_path, scenario)
-
 
 @pytest.mark.parametrize("name", ["no-such-program", "./no", "scripts", "SKILL.md", "", "-x", "/", "a\nb"])
-def test_what_is_no_program_is_not_found(tmp_path: Path, name: str) -> None:
-    async def scenario(bench: CommandRunner) -> None:
+async def test_a_missing_or_invalid_program_is_not_found(tmp_path: Path, name: str) -> None:
+    async with workbench(tmp_path) as bench:
         assert await find_program(bench.workspace, (name,), HOME) is None
 
-    with_bench(tmp_path, scenario)
 
-
-def test_a_script_of_the_workspace_says_what_runs_it(tmp_path: Path) -> None:
-    async def scenario(bench: CommandRunner) -> None:
+async def test_a_script_of_the_workspace_says_what_runs_it(tmp_path: Path) -> None:
+    async with workbench(tmp_path) as bench:
         root = bench.workspace.root
         await made(bench, r"printf '#! /usr/bin/env sh\n' > work/x && printf '#!%s x\n' $PWD/work/x > work/y")
         await made(bench, "chmod +x work/x work/y && ln -s ../../work/y work/link && ln -s loop work/loop")
@@ -352,35 +339,29 @@ def test_a_script_of_the_workspace_says_what_runs_it(tmp_path: Path) -> None:
         assert [os.path.basename(one.file) for one in nested.run_by] == ["x", "sh"]
         assert await find_program(bench.workspace, "work/loop", HOME) is None
 
-    with_bench(tmp_path, scenario)
 
-
-def test_scripts_that_run_each_other_come_to_an_end(tmp_path: Path) -> None:
-    async def scenario(bench: CommandRunner) -> None:
+async def test_scripts_that_run_each_other_come_to_an_end(tmp_path: Path) -> None:
+    async with workbench(tmp_path) as bench:
         await made(bench, r"printf '#!%s\n' $PWD/work/self > work/self && chmod +x work/self")
         found = await find_program(bench.workspace, "work/self", HOME)
         assert found is not None
         assert {one.file for one in found.run_by} == {f"{bench.workspace.root}/skills/demo/work/self"}
 
-    with_bench(tmp_path, scenario)
 
-
-def test_the_answer_is_the_same_when_the_workspace_is_reached_by_a_link(tmp_path: Path) -> None:
+async def test_the_answer_is_the_same_when_the_workspace_is_reached_by_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
 
-    async def scenario(bench: CommandRunner) -> None:
+    async with workbench(tmp_path / "link") as bench:
         root = bench.workspace.root
         found = await find_program(bench.workspace, "scripts/hello.sh", HOME)
         assert found is not None
         assert found.file == f"{root}/skills/demo/scripts/hello.sh"
         assert found.real == found.file
 
-    with_bench(tmp_path / "link", scenario)
 
-
-def test_programs_that_a_command_planted_are_not_asked(tmp_path: Path) -> None:
-    async def scenario(bench: CommandRunner) -> None:
+async def test_programs_that_a_command_planted_are_not_asked(tmp_path: Path) -> None:
+    async with workbench(tmp_path) as bench:
         fake = r"""printf '#!/bin/sh\necho asked >> work/asked; printf /bin/sh\n'"""
         plant = "for name in bash sh readlink head printf; do cp /bin/cat $name; cat ../../work/fake > $name; done"
         await made(bench, f"{fake} > work/fake && mkdir -p .venv/bin && cd .venv/bin && {plant}")
@@ -389,15 +370,11 @@ def test_programs_that_a_command_planted_are_not_asked(tmp_path: Path) -> None:
         assert os.path.samefile(found.file, "/bin/ls")
         assert (await bench.workspace.list(["work/asked"])).files == ()
 
-    with_bench(tmp_path, scenario)
 
-
-def test_variables_of_the_command_do_not_change_the_answer(tmp_path: Path) -> None:
-    async def scenario(bench: CommandRunner) -> None:
+async def test_variables_of_the_command_do_not_change_the_answer(tmp_path: Path) -> None:
+    async with workbench(tmp_path) as bench:
         asking = Command(("true",), run_dir="runs/asking", env={"found": "/bin/sh", "own": "x", "real": "y"})
         assert await find_program(bench.workspace, "no-such-program", asking) is None
-
-    with_bench(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from openskills.executors.interactive import InteractiveCommands, ProcessOwner, 
 from openskills.executors.policy import CommandPolicy
 from openskills.executors.requests import RunRequest
 from openskills.executors.spec import TerminalSize
-from openskills.sync import run
 from tests.executors.benches import audit_lines, demo, workbench
 
 Start = Callable[[CommandRunner, RunRequest], Awaitable[object]]
@@ -61,33 +60,30 @@ async def talked_to(bench: CommandRunner, request: RunRequest) -> object:
         await processes.close()
 
 
-def refused(state: Path, policy: CommandPolicy, commands: list[str | tuple[str, ...]], start: Start) -> None:
-    async def scenario() -> None:
-        async with workbench(state) as bench:
-            assert (await bench.run(RunRequest(PLANTED, skill="demo"))).exit_code == 0
-        async with workbench(state, CommandRules(policy=policy)) as bench:
-            for command in commands:
-                terminal = None if start is to_the_end else TerminalSize()
-                with pytest.raises((CommandDenied, InvalidArgument)):
-                    await start(bench, RunRequest(command, skill="demo", terminal=terminal))
-
-    run(scenario())
+async def refused(state: Path, policy: CommandPolicy, commands: list[str | tuple[str, ...]], start: Start) -> None:
+    async with workbench(state) as bench:
+        assert (await bench.run(RunRequest(PLANTED, skill="demo"))).exit_code == 0
+    async with workbench(state, CommandRules(policy=policy)) as bench:
+        for command in commands:
+            terminal = None if start is to_the_end else TerminalSize()
+            with pytest.raises((CommandDenied, InvalidArgument)):
+                await start(bench, RunRequest(command, skill="demo", terminal=terminal))
     assert [line["event"] for line in audit_lines(state)] == ["begin", "end", *["fail"] * len(commands)]
 
 
 @pytest.mark.parametrize("start", [to_the_end, talked_to])
 @pytest.mark.parametrize("policy", [CommandPolicy.of(["ls", "echo", "python3"]), CommandPolicy.of(None, ["rm"])])
-def test_no_trick_gets_past_a_list(tmp_path: Path, policy: CommandPolicy, start: Start) -> None:
-    refused(tmp_path, policy, [*ANY_LIST, *PROGRAMS], start)
+async def test_no_trick_gets_past_a_list(tmp_path: Path, policy: CommandPolicy, start: Start) -> None:
+    await refused(tmp_path, policy, [*ANY_LIST, *PROGRAMS], start)
 
 
-def test_a_skill_cannot_bring_what_is_taken_for_an_allowed_program(tmp_path: Path) -> None:
+async def test_a_skill_cannot_bring_what_is_taken_for_an_allowed_program(tmp_path: Path) -> None:
     for name in ("python3", "bin/only-here", "bin/ls"):
         (demo(tmp_path) / name).parent.mkdir(exist_ok=True)
         (demo(tmp_path) / name).write_text(SAYS)
         (demo(tmp_path) / name).chmod(0o755)
     commands: list[str | tuple[str, ...]] = ["./python3 x", "only-here", "bin/ls", "./bin/ls", ("./python3",)]
-    refused(tmp_path, CommandPolicy.of(["python3", "only-here"]), commands, to_the_end)
+    await refused(tmp_path, CommandPolicy.of(["python3", "only-here"]), commands, to_the_end)
 
 
 async def test_a_planted_program_is_named_and_the_machines_is_not_run_in_its_place(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ async def test_everything_about_a_run_is_below_the_call_of_its_tool(tmp_path: Pa
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "in.txt").write_text("four")
 
-    async def scenario() -> None:
+    with watched() as watcher, logged() as log:
         rules = CommandRules(host_roots=(tmp_path / "data",))
         with bind("trace-1", session="s", agent="a", tool="skill_run"), execute_tool("skill_run", skill="demo"):
             async with workbench(tmp_path, rules) as bench:
@@ -46,9 +46,6 @@ async def test_everything_about_a_run_is_below_the_call_of_its_tool(tmp_path: Pa
                 command = "cat work/inputs/in.txt | tee out/copy"
                 request = RunRequest(command, skill="demo", cwd="$WORKSPACE_DIR", inputs=(source,), outputs=outputs)
                 assert (await bench.run(request)).stdout == "four"
-
-    with watched() as watcher, logged() as log:
-        await scenario()
         names = ["create", "stage.skill", "stage.inputs", "run", "collect", "save", "cleanup"]
         below = {f"workspace.{name}" for name in names}
         assert {name: watcher.parent(name) for name in below} == dict.fromkeys(below, "execute_tool skill_run")
@@ -84,16 +81,13 @@ def check_attributes(watcher: Watcher) -> None:
 async def test_no_secret_and_nothing_that_somebody_wrote_is_told(tmp_path: Path) -> None:
     command = f"echo diary; echo $TOKEN {SECRET}; echo diary >&2; cat; echo diary > out/diary; exit 3"
 
-    async def scenario() -> None:
+    with watched() as watcher, logged() as log:
         async with workbench(tmp_path, CommandRules(values={"TOKEN": SECRET})) as bench:
             asked = RunRequest(command, skill="demo", secrets=("TOKEN",), env={"MINE": "diary"}, stdin=b"diary")
             result = await bench.run(replace(asked, outputs=OutputSpec(("out/diar*",), save=True)))
             assert "*" * len(SECRET) in result.stdout
             with pytest.raises(InvalidArgument):
                 await bench.run(RunRequest((SECRET, "diary"), skill="demo", secrets=("TOKEN",), cwd="diary"))
-
-    with watched() as watcher, logged() as log:
-        await scenario()
         told = watcher.everything() + log.text + repr(counters())
         assert "workspace.run" in told
     assert SECRET not in told
@@ -101,15 +95,12 @@ async def test_no_secret_and_nothing_that_somebody_wrote_is_told(tmp_path: Path)
 
 
 async def test_where_content_is_allowed_the_command_is_told_without_its_secrets(tmp_path: Path) -> None:
-    async def scenario() -> None:
+    with watched() as watcher, logged() as log, bind(content=True):
         async with workbench(tmp_path, CommandRules(values={"TOKEN": SECRET})) as bench:
             request = RunRequest(
                 f"echo diary {SECRET}", skill="demo", secrets=("TOKEN",), outputs=OutputSpec(("out/*",))
             )
             await bench.run(request)
-
-    with watched() as watcher, logged() as log, bind(content=True):
-        await scenario()
         ran = attributes(watcher.one("workspace.run"))
         assert ran["process.command_args"][-1] == "echo diary [secret TOKEN]"
         assert ran["process.working_directory"] == "skills/demo"
@@ -133,17 +124,14 @@ async def test_where_content_is_allowed_the_command_is_told_without_its_secrets(
 async def test_the_program_is_told_where_the_shell_runs_one_that_is_plain_to_see(
     command: str | tuple[str, ...], program: str | None, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
+    with watched() as watcher:
         async with workbench(tmp_path) as bench:
             await bench.run(RunRequest(command, skill="demo"))
-
-    with watched() as watcher:
-        await scenario()
         assert attributes(watcher.one("workspace.run")).get("workspace.run.program") == program
 
 
 async def test_an_interactive_command_has_a_span_from_its_start_to_its_end(tmp_path: Path) -> None:
-    async def scenario() -> None:
+    with watched() as watcher:
         async with workbench(tmp_path) as bench:
             talk = InteractiveCommands(bench, ProcessTable(), ME)
             with execute_tool("skill_exec"):
@@ -153,25 +141,19 @@ async def test_an_interactive_command_has_a_span_from_its_start_to_its_end(tmp_p
             with execute_tool("skill_write_stdin"):
                 await talk.write(identity, b"Ada", submit=True)
             await talk.result(identity)
-
-    with watched() as watcher:
-        await scenario()
         assert attributes(watcher.one("workspace.run"))["workspace.run.interactive"] is True
         assert watcher.parent("workspace.run") == watcher.parent("workspace.collect") == "execute_tool skill_exec"
 
 
 async def test_a_cancelled_run_is_told_once_with_its_end(tmp_path: Path) -> None:
-    async def scenario() -> None:
+    before = total("openskills.run.ended", ending="killed")
+    with watched() as watcher:
         async with workbench(tmp_path) as bench:
             task = asyncio.create_task(bench.run(RunRequest("touch out/begun; sleep 60", skill="demo")))
             assert await eventually((Path(bench.workspace.root) / "out" / "begun").exists)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-
-    before = total("openskills.run.ended", ending="killed")
-    with watched() as watcher:
-        await scenario()
         assert attributes(watcher.one("workspace.run"))["workspace.run.ending"] == "killed"
     assert total("openskills.run.ended", ending="killed") == before + 1
 
@@ -196,38 +178,23 @@ def test_a_run_that_is_cancelled_while_it_is_started_is_told_like_any_that_is_ca
 
 
 async def test_a_run_whose_time_is_up_says_so_and_is_no_error_of_ours(tmp_path: Path) -> None:
-    async def scenario() -> None:
+    with watched() as watcher:
         async with workbench(tmp_path) as bench:
             await bench.run(RunRequest("sleep 60", skill="demo", limits=Limits(timeout=0.2, grace=0.1)))
-
-    with watched() as watcher:
-        await scenario()
         ran = attributes(watcher.one("workspace.run"))
         assert (ran["workspace.run.timed_out"], ran["workspace.run.ending"]) == (True, "timed_out")
         assert "error.type" not in ran
 
 
 async def test_a_command_that_cannot_be_started_ends_its_span_with_the_reason(tmp_path: Path) -> None:
-    async def scenario() -> None:
+    with watched() as watcher:
         async with workbench(tmp_path) as bench:
             with pytest.raises(InvalidArgument):
                 await bench.run(RunRequest("true", skill="demo", cwd="work/nowhere"))
-
-    with watched() as watcher:
-        await scenario()
         assert attributes(watcher.one("workspace.run"))["error.type"] == "INVALID_ARGUMENT"
 
 
 async def test_denials_refusals_and_bytes_are_counted(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with workbench(tmp_path, CommandRules(policy=CommandPolicy.of(["ls"]))) as bench:
-            with pytest.raises(CommandDenied):
-                await bench.run(RunRequest("rm -rf x", skill="demo"))
-            with pytest.raises(InvalidArgument):
-                await bench.run(RunRequest("ls", skill="nosuch"))
-            result = await bench.run(RunRequest("ls SKILL.md", skill="demo"))
-            assert result.stdout == "SKILL.md\n"
-
     def now() -> list[int]:
         return [
             total("openskills.run.denials"),
@@ -239,30 +206,30 @@ async def test_denials_refusals_and_bytes_are_counted(tmp_path: Path) -> None:
         ]
 
     before = now()
-    await scenario()
+    async with workbench(tmp_path, CommandRules(policy=CommandPolicy.of(["ls"]))) as bench:
+        with pytest.raises(CommandDenied):
+            await bench.run(RunRequest("rm -rf x", skill="demo"))
+        with pytest.raises(InvalidArgument):
+            await bench.run(RunRequest("ls", skill="nosuch"))
+        result = await bench.run(RunRequest("ls SKILL.md", skill="demo"))
+        assert result.stdout == "SKILL.md\n"
     assert [after - earlier for after, earlier in zip(now(), before, strict=True)] == [1, 1, 1, 1, 9, 1]
 
 
 async def test_a_skill_that_is_there_already_counts_as_cached(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with workbench(tmp_path) as bench:
-            await bench.stage("demo", tmp_path / "skills" / "demo")
-
     before = total("openskills.skill.stagings", cached="true")
-    await scenario()
+    async with workbench(tmp_path) as bench:
+        await bench.stage("demo", tmp_path / "skills" / "demo")
     assert total("openskills.skill.stagings", cached="true") == before + 1
 
 
 async def test_removing_a_workspace_is_told_and_counted(tmp_path: Path) -> None:
-    async def scenario() -> None:
+    before = total("openskills.workspace.removed")
+    with watched() as watcher:
         async with DirectoryExecutor(LocalBackend(), tmp_path) as executor:
             await executor.open("key")
             assert await executor.remove("key")
             assert not await executor.remove("key")
-
-    before = total("openskills.workspace.removed")
-    with watched() as watcher:
-        await scenario()
         told = [attributes(each) for each in watcher.spans() if each.name == "workspace.cleanup"]
         assert sorted(each["workspace.removed"] for each in told) == [0, 1]
     assert total("openskills.workspace.removed") == before + 1

@@ -412,12 +412,9 @@ async def test_a_command_that_cannot_start_costs_no_descriptor() -> None:
 
 
 async def test_closing_ends_every_command(tmp_path: Path) -> None:
-    async def scenario() -> list[int]:
-        async with starter(tmp_path) as commands:
-            started = [await commands.start(Command(shell("echo $$; sleep 300"), readable=True)) for _ in range(3)]
-            return [int((await process.read(0, wait=20)).data) for process in started]
-
-    pids = await scenario()
+    async with starter(tmp_path) as commands:
+        started = [await commands.start(Command(shell("echo $$; sleep 300"), readable=True)) for _ in range(3)]
+        pids = [int((await process.read(0, wait=20)).data) for process in started]
     assert await eventually(lambda: not any(map(alive, pids)))
 
 

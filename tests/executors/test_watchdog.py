@@ -101,7 +101,7 @@ def nothing() -> WorkspaceUsage:
     return NOTHING
 
 
-def sentence(
+async def sentence(
     pid: int,
     limits: Limits,
     usages: list[WorkspaceUsage] | None = None,
@@ -114,28 +114,25 @@ def sentence(
     def measure() -> WorkspaceUsage:
         return waiting.pop(0) if waiting else NOTHING
 
-    async def said() -> str:
-        async with asyncio.timeout(PATIENCE):
-            return await watch(pid, limits, measure, quota or Quota(), disk)
-
-    return asyncio.run(said())
+    async with asyncio.timeout(PATIENCE):
+        return await watch(pid, limits, measure, quota or Quota(), disk)
 
 
-def test_memory_of_all_processes_together_is_limited() -> None:
+async def test_memory_of_all_processes_together_is_limited() -> None:
     with running_proctree(PROCTREE_CHAIN, "1", PROCTREE_CHAIN) as process:
-        said = sentence(process.pid, Limits(total_memory_bytes=50 * MB))
+        said = await sentence(process.pid, Limits(total_memory_bytes=50 * MB))
     assert said.startswith("its 2 processes used ")
     assert said.endswith(f" bytes of memory; the limit is {50 * MB:,}")
 
 
-def test_the_number_of_processes_is_limited() -> None:
+async def test_the_number_of_processes_is_limited() -> None:
     with running_proctree(PROCTREE_FORKS) as process:
-        assert sentence(process.pid, Limits(processes=1)) == "it had 4 processes; the limit is 1"
+        assert await sentence(process.pid, Limits(processes=1)) == "it had 4 processes; the limit is 1"
 
 
-def test_what_the_workspace_holds_is_limited() -> None:
+async def test_what_the_workspace_holds_is_limited() -> None:
     usages = [NOTHING, WorkspaceUsage(2 * MB, 1)]
-    said = sentence(os.getpid(), Limits(total_memory_bytes=None, processes=None), usages, Quota(max_bytes=MB))
+    said = await sentence(os.getpid(), Limits(total_memory_bytes=None, processes=None), usages, Quota(max_bytes=MB))
     assert said == f"the workspace has {2 * MB:,} bytes; the maximum is {MB:,}"
 
 
@@ -182,20 +179,20 @@ print("ready", flush=True); sys.stdin.read()
 
 
 @pytest.mark.parametrize("program", [UNMAPPED, SOCKETS], ids=["shared memory", "sockets"])
-def test_memory_outside_of_the_resident_size_counts(program: str) -> None:
+async def test_memory_outside_of_the_resident_size_counts(program: str) -> None:
     with running_proctree(program) as process:
         assert measure_footprint(process.pid).memory > 80 * MB
         assert measure_footprint(process.pid, exact_above=0).memory > 80 * MB
-        assert "bytes of memory; the limit is" in sentence(process.pid, Limits(total_memory_bytes=70 * MB))
+        assert "bytes of memory; the limit is" in await sentence(process.pid, Limits(total_memory_bytes=70 * MB))
 
 
-def test_unlinked_files_count_for_the_workspace(tmp_path: Path) -> None:
+async def test_unlinked_files_count_for_the_workspace(tmp_path: Path) -> None:
     with running_proctree(UNLINKED, str(tmp_path)) as process:
         assert 10 * MB <= measure_footprint(process.pid, disk=tmp_path.stat().st_dev).unlinked < 11 * MB
-        said = sentence(process.pid, Limits(), quota=Quota(max_bytes=9 * MB), disk=tmp_path)
+        said = await sentence(process.pid, Limits(), quota=Quota(max_bytes=9 * MB), disk=tmp_path)
         assert "bytes of unlinked files" in said
         both = [WorkspaceUsage(9 * MB, 1)] * 5
-        assert sentence(process.pid, Limits(), both, Quota(max_bytes=12 * MB), tmp_path).startswith(
+        assert (await sentence(process.pid, Limits(), both, Quota(max_bytes=12 * MB), tmp_path)).startswith(
             "the workspace has "
         )
 
@@ -249,8 +246,8 @@ async def test_a_command_that_keeps_to_its_limits_is_left_alone_and_a_measuremen
         assert await watched(process.pid) >= 2
 
 
-def test_a_command_that_is_gone_is_no_fault_of_the_watchdog() -> None:
+async def test_a_command_that_is_gone_is_no_fault_of_the_watchdog() -> None:
     with subprocess.Popen([sys.executable, "-I", "-c", ""]) as process:
         process.wait()
-    said = sentence(process.pid, Limits(), [NOTHING, WorkspaceUsage(0, 10)], Quota(max_files=9))
+    said = await sentence(process.pid, Limits(), [NOTHING, WorkspaceUsage(0, 10)], Quota(max_files=9))
     assert said == "the workspace has 10 files and directories; the maximum is 9"

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import os
 import weakref
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -16,22 +15,16 @@ from openskills.executors.records.quota import Quota
 from openskills.executors.spec import Command, CommandResult, EndReason, Isolation, Limits, SkillSnapshot
 from openskills.executors.supervisor import SupervisedProcess
 from openskills.executors.workspace import DirectoryExecutor, DirectoryWorkspace
-from openskills.sync import run
 from openskills.testing.executor_skills import new_skill
 from tests.executors.held_pool import cancelled_in_its_thread, held_pool
 from tests.executors.holder import holding
 from tests.executors.running import alive, eventually, open_descriptors, read_until, shell
 
-Work = Callable[[DirectoryExecutor], Awaitable[None]]
 NEVER = 10 * 60.0
 
 
-def with_executor(directory: Path, work: Work, backend: Backend | None = None, quota: Quota | None = None) -> None:
-    async def working() -> None:
-        async with DirectoryExecutor(backend or LocalBackend(), directory, quota=quota) as executor:
-            await work(executor)
-
-    run(working())
+def open_executor(directory: Path, backend: Backend | None = None, quota: Quota | None = None) -> DirectoryExecutor:
+    return DirectoryExecutor(backend or LocalBackend(), directory, quota=quota)
 
 
 async def ran(workspace: DirectoryWorkspace, text: str, **options: str) -> CommandResult:
@@ -42,8 +35,8 @@ def entries(directory: Path) -> set[str]:
     return {path.name for path in directory.iterdir()}
 
 
-def test_what_is_ours_lies_beside_what_commands_see(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_what_is_ours_lies_beside_what_commands_see(tmp_path: Path) -> None:
+    async with open_executor(tmp_path / "state") as executor:
         workspace = await executor.open("key")
         await workspace.mark()
         await workspace.stage(await executor.snapshot("demo", new_skill(tmp_path / "source")))
@@ -53,52 +46,40 @@ def test_what_is_ours_lies_beside_what_commands_see(tmp_path: Path) -> None:
         for private in (tmp_path / "state" / "workspaces", own, own / "tree"):
             assert private.stat().st_mode & 0o077 == 0, private
 
-    with_executor(tmp_path / "state", work)
 
-
-def test_two_executors_of_one_directory_do_not_share_a_workspace_at_the_same_time(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_two_executors_of_one_directory_do_not_share_a_workspace_at_the_same_time(tmp_path: Path) -> None:
+    async with open_executor(tmp_path) as executor:
         with holding(tmp_path / "workspaces", "key"):
             with pytest.raises(ExecutorUnavailable):
                 await executor.open("key")
             await executor.open("another")
         assert (await executor.open("key")).id
 
-    with_executor(tmp_path, work)
 
-
-def test_the_next_executor_of_a_directory_finds_the_files_of_a_key(tmp_path: Path) -> None:
-    async def put(executor: DirectoryExecutor) -> None:
+async def test_the_next_executor_of_a_directory_finds_the_files_of_a_key(tmp_path: Path) -> None:
+    async with open_executor(tmp_path) as executor:
         await (await executor.open("key")).write("work/kept", b"x")
-
-    async def find(executor: DirectoryExecutor) -> None:
+    async with open_executor(tmp_path) as executor:
         assert len((await (await executor.open("key")).list(["work/kept"])).files) == 1
 
-    with_executor(tmp_path, put)
-    with_executor(tmp_path, find)
 
-
-def test_a_full_disk_is_said_before_a_command_starts(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_a_full_disk_is_said_before_a_command_starts(tmp_path: Path) -> None:
+    async with open_executor(tmp_path, quota=Quota(min_free_bytes=1 << 60)) as executor:
         workspace = await executor.open("key")
         with pytest.raises(LimitExceeded, match="must stay free; free some"):
             await workspace.start(Command(("true",)))
 
-    with_executor(tmp_path, work, quota=Quota(min_free_bytes=1 << 60))
 
-
-def test_a_command_that_fills_its_workspace_is_ended_with_the_limit(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_a_command_that_fills_its_workspace_is_ended_with_the_limit(tmp_path: Path) -> None:
+    async with open_executor(tmp_path, quota=Quota(max_bytes=10_000_000)) as executor:
         workspace = await executor.open("key")
         ended = await ran(workspace, "while :; do head -c 1000000 /dev/zero >> work/full; done")
         assert ended.ending is EndReason.LIMIT
         assert "bytes; the maximum is 10,000,000" in ended.detail
 
-    with_executor(tmp_path, work, quota=Quota(max_bytes=10_000_000))
 
-
-def test_runs_that_leave_nothing_leave_no_directory_behind(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_runs_that_leave_nothing_leave_no_directory_behind(tmp_path: Path) -> None:
+    async with open_executor(tmp_path) as executor:
         workspace = await executor.open("key")
         runs = Path(workspace.root, "runs")
         for number in range(20):
@@ -108,11 +89,9 @@ def test_runs_that_leave_nothing_leave_no_directory_behind(tmp_path: Path) -> No
         assert await eventually(lambda: len(entries(runs) - {"kept"}) <= 1)
         assert (runs / "kept" / "kept").exists()
 
-    with_executor(tmp_path, work)
 
-
-def test_every_run_has_a_directory_of_its_own_that_is_empty(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_every_run_has_a_directory_of_its_own_that_is_empty(tmp_path: Path) -> None:
+    async with open_executor(tmp_path) as executor:
         workspace = await executor.open("key")
 
         async def one(number: int) -> str:
@@ -122,11 +101,10 @@ def test_every_run_has_a_directory_of_its_own_that_is_empty(tmp_path: Path) -> N
         for start in range(0, 30, 5):
             assert set(await asyncio.gather(*(one(start + number) for number in range(5)))) == {""}
 
-    with_executor(tmp_path, work)
 
+async def test_nothing_is_left_open_when_commands_end_and_workspaces_are_removed(tmp_path: Path) -> None:
+    async with open_executor(tmp_path) as executor:
 
-def test_nothing_is_left_open_when_commands_end_and_workspaces_are_removed(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
         async def one(key: str) -> None:
             workspace = await executor.open(key)
             await workspace.write("work/a", b"x" * 100_000)
@@ -141,11 +119,9 @@ def test_nothing_is_left_open_when_commands_end_and_workspaces_are_removed(tmp_p
             await one(f"key-{number}")
         assert await eventually(lambda: open_descriptors() <= before)
 
-    with_executor(tmp_path, work)
 
-
-def test_what_was_replaced_is_removed_when_the_workspace_is_opened_again(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_what_was_replaced_is_removed_when_the_workspace_is_opened_again(tmp_path: Path) -> None:
+    async with open_executor(tmp_path / "state") as executor:
         folder = new_skill(tmp_path / "source")
         workspace = await executor.open("key")
         for text in ("one", "two", "three"):
@@ -155,11 +131,9 @@ def test_what_was_replaced_is_removed_when_the_workspace_is_opened_again(tmp_pat
         again = await executor.open("key")
         assert entries(Path(again.root, "skills")) == {"demo"}
 
-    with_executor(tmp_path / "state", work)
 
-
-def test_opening_again_after_a_close_gives_another_object_with_the_same_files(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_opening_again_after_a_close_gives_another_object_with_the_same_files(tmp_path: Path) -> None:
+    async with open_executor(tmp_path) as executor:
         first = await executor.open("key")
         assert await executor.open("key") is first
         await first.close()
@@ -168,8 +142,6 @@ def test_opening_again_after_a_close_gives_another_object_with_the_same_files(tm
         second = await executor.open("key")
         assert second is not first
         assert second.id == first.id
-
-    with_executor(tmp_path, work)
 
 
 class Unattached(LocalBackend):
@@ -184,13 +156,11 @@ class Unattached(LocalBackend):
         return await super().attach(place)
 
 
-def test_a_workspace_that_could_not_be_attached_is_free_for_the_next_try(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_a_workspace_that_could_not_be_attached_is_free_for_the_next_try(tmp_path: Path) -> None:
+    async with open_executor(tmp_path, Unattached()) as executor:
         with pytest.raises(ExecutorUnavailable, match="not now"):
             await executor.open("key")
         assert (await ran(await executor.open("key"), "exit 3")).exit_code == 3
-
-    with_executor(tmp_path, work, Unattached())
 
 
 class Absent(LocalBackend):
@@ -200,13 +170,11 @@ class Absent(LocalBackend):
         raise ExecutorUnavailable("bubblewrap is missing; install it")
 
 
-def test_nothing_is_made_when_the_backend_does_not_work(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_nothing_is_made_when_the_backend_does_not_work(tmp_path: Path) -> None:
+    async with open_executor(tmp_path, Absent()) as executor:
         with pytest.raises(ExecutorUnavailable, match="bubblewrap is missing"):
             await executor.open("key")
         assert not (tmp_path / "workspaces").exists()
-
-    with_executor(tmp_path, work, Absent())
 
 
 class Slow(LocalBackend):
@@ -240,10 +208,10 @@ class SlowLauncher(LocalLauncher):
         self._closed = True
 
 
-def test_closing_waits_for_what_is_being_started_and_ends_it(tmp_path: Path) -> None:
+async def test_closing_waits_for_what_is_being_started_and_ends_it(tmp_path: Path) -> None:
     backend = Slow()
 
-    async def work(executor: DirectoryExecutor) -> None:
+    async with open_executor(tmp_path, backend) as executor:
         workspace = await executor.open("key")
         starting = asyncio.ensure_future(workspace.start(Command(shell("echo $$ > work/pid; sleep 600"))))
         await backend.asked.wait()
@@ -257,11 +225,9 @@ def test_closing_waits_for_what_is_being_started_and_ends_it(tmp_path: Path) -> 
         pid = Path(workspace.root, "work", "pid")
         assert not pid.exists() or not alive(int(pid.read_text() or 0))
 
-    with_executor(tmp_path, work, backend)
 
-
-def test_a_process_that_nobody_waits_for_is_forgotten_when_it_ends(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_a_process_that_nobody_waits_for_is_forgotten_when_it_ends(tmp_path: Path) -> None:
+    async with open_executor(tmp_path) as executor:
         workspace = await executor.open("key")
         process = await workspace.start(Command(shell("echo $$; exec sleep 600"), readable=True))
         pid = int(await read_until(process, b"\n"))
@@ -269,26 +235,20 @@ def test_a_process_that_nobody_waits_for_is_forgotten_when_it_ends(tmp_path: Pat
         assert (await process.wait()).exit_code == 137
         await asyncio.wait_for(workspace.close(), NEVER)
 
-    with_executor(tmp_path, work)
 
-
-def test_staging_the_same_skill_from_many_tasks_stages_it_once(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_staging_the_same_skill_from_many_tasks_stages_it_once(tmp_path: Path) -> None:
+    async with open_executor(tmp_path / "state") as executor:
         snapshot: SkillSnapshot = await executor.snapshot("demo", new_skill(tmp_path / "source"))
         workspace = await executor.open("key")
         await asyncio.gather(*(workspace.stage(snapshot) for _ in range(10)))
         assert entries(Path(workspace.root, "skills")) == {"demo"}
 
-    with_executor(tmp_path / "state", work)
 
-
-def test_a_deadline_in_the_past_is_met(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
+async def test_a_deadline_in_the_past_is_met(tmp_path: Path) -> None:
+    async with open_executor(tmp_path) as executor:
         workspace = await executor.open("key")
         process = await workspace.start(Command(shell("sleep 600"), limits=Limits(timeout=0.001, grace=0.0)))
         assert (await process.wait()).ending is EndReason.TIMED_OUT
-
-    with_executor(tmp_path, work)
 
 
 async def test_workspaces_that_nobody_uses_for_longer_than_they_live_are_swept(tmp_path: Path) -> None:
@@ -302,19 +262,17 @@ async def test_workspaces_that_nobody_uses_for_longer_than_they_live_are_swept(t
         assert (await ran(used, "exit 3")).exit_code == 3
 
 
-def test_a_workspace_that_is_closed_is_not_held_any_longer(tmp_path: Path) -> None:
-    async def work(executor: DirectoryExecutor) -> None:
-        gone = weakref.ref(await closed(executor, "one"))
-        await executor.open("two")
-        gc.collect()
-        assert gone() is None
-
+async def test_a_workspace_that_is_closed_is_not_held_any_longer(tmp_path: Path) -> None:
     async def closed(executor: DirectoryExecutor, key: str) -> DirectoryWorkspace:
         workspace = await executor.open(key)
         await workspace.close()
         return workspace
 
-    with_executor(tmp_path, work)
+    async with open_executor(tmp_path) as executor:
+        gone = weakref.ref(await closed(executor, "one"))
+        await executor.open("two")
+        gc.collect()
+        assert gone() is None
 
 
 class Lingering(LocalBackend):
@@ -342,10 +300,10 @@ class LingeringLauncher(LocalLauncher):
         await super().close()
 
 
-def test_a_workspace_whose_closing_was_cancelled_is_free_for_the_next(tmp_path: Path) -> None:
+async def test_a_workspace_whose_closing_was_cancelled_is_free_for_the_next(tmp_path: Path) -> None:
     backend = Lingering()
 
-    async def work(executor: DirectoryExecutor) -> None:
+    async with open_executor(tmp_path, backend) as executor:
         workspace = await executor.open("key")
         closing = asyncio.ensure_future(workspace.close())
         await backend.asked.wait()
@@ -355,8 +313,6 @@ def test_a_workspace_whose_closing_was_cancelled_is_free_for_the_next(tmp_path: 
         await asyncio.wait([closing])
         assert closing.cancelled()
         assert (await ran(await executor.open("key"), "exit 3")).exit_code == 3
-
-    with_executor(tmp_path, work, backend)
 
 
 class Unswept(DirectoryExecutor):

@@ -12,7 +12,8 @@ import asyncio
 import socket
 import struct
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -31,31 +32,28 @@ from openskills.executors.zygote import (
     WorkerResult,
     encode_call,
 )
-from openskills.sync import run
-from tests.host.mothers import call, with_mothers
+from tests.host.mothers import call, fork_servers
 
 Begin = Callable[[], Awaitable[ForkServer]]
 PIDS = "import os; print(os.getpid(), os.getppid(), end='')"
 
 
-def test_slots_are_served_by_processes_of_their_own(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> list[bytes]:
+async def test_slots_are_served_by_processes_of_their_own(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, PIDS) as begin:
         mother = await begin()
         slots = [mother.open_worker(), mother.open_worker()]
         said = [(await call(slot)).stdout for slot in (*slots, *slots)]
         assert mother.worker_count == 2
         await mother.close()
-        return said
-
-    pids = [line.split() for line in with_mothers(tmp_path, PIDS, work)]
+        pids = [line.split() for line in said]
     assert len({own for own, _ in pids}) == 4
     assert pids[0][1] == pids[2][1] != pids[1][1]
 
 
-def test_a_slot_that_is_ended_ends_its_call_and_no_other(tmp_path: Path) -> None:
+async def test_a_slot_that_is_ended_ends_its_call_and_no_other(tmp_path: Path) -> None:
     text = "import os, time\nif os.environ.get('WAIT'): time.sleep(600)\nprint('ok', end='')"
 
-    async def work(begin: Begin) -> bytes:
+    async with fork_servers(tmp_path, text) as begin:
         mother = await begin()
         first, second = mother.open_worker(), mother.open_worker()
         waiting = asyncio.ensure_future(call(first, WAIT="1"))
@@ -65,37 +63,31 @@ def test_a_slot_that_is_ended_ends_its_call_and_no_other(tmp_path: Path) -> None
             await waiting
         said = (await call(second)).stdout
         await mother.close()
-        return said
-
-    assert with_mothers(tmp_path, text, work) == b"ok"
+        assert said == b"ok"
 
 
-def test_a_module_that_cannot_be_imported_is_refused_when_it_was_named(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> None:
+async def test_a_module_that_cannot_be_imported_is_refused_when_it_was_named(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, "", preload=("no_such_module",), named=("no_such_module",)) as begin:
         with pytest.raises(WarmStartUnsupported, match="no_such_module"):
             await begin()
 
-    with_mothers(tmp_path, "", work, preload=("no_such_module",), named=("no_such_module",))
 
-
-def test_a_module_that_starts_threads_is_refused(tmp_path: Path) -> None:
+async def test_a_module_that_starts_threads_is_refused(tmp_path: Path) -> None:
     (tmp_path / "threads.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(5,)).start()"
     )
 
-    async def work(begin: Begin) -> None:
+    async with fork_servers(tmp_path, "", preload=("threads",), named=("threads",)) as begin:
         with pytest.raises(WarmStartUnsupported, match="threads"):
             await begin()
 
-    with_mothers(tmp_path, "", work, preload=("threads",), named=("threads",))
 
-
-def test_an_interpreter_that_is_not_ready_in_time_is_told_and_ended(tmp_path: Path) -> None:
+async def test_an_interpreter_that_is_not_ready_in_time_is_told_and_ended(tmp_path: Path) -> None:
     (tmp_path / "endless.py").write_text(
         "import os, time\nwith open(__file__ + '.pid', 'w') as file: file.write(str(os.getpid()))\ntime.sleep(600)"
     )
 
-    async def work(begin: Callable[..., Awaitable[ForkServer]]) -> None:
+    async with fork_servers(tmp_path, "", preload=("endless",)) as begin:
         with pytest.raises(ExecutorUnavailable, match=r"timed out after 3 s"):
             await begin(timeout=3.0)
         pid = (tmp_path / "endless.py.pid").read_text()
@@ -103,27 +95,21 @@ def test_an_interpreter_that_is_not_ready_in_time_is_told_and_ended(tmp_path: Pa
             while Path(f"/proc/{pid}").exists():
                 await asyncio.sleep(0.01)
 
-    with_mothers(tmp_path, "", work, preload=("endless",))
 
-
-def test_a_script_that_is_gone_is_told(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> None:
+async def test_a_script_that_is_gone_is_told(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, "") as begin:
         (tmp_path / "skill.py").unlink()
         with pytest.raises(ExecutorUnavailable, match="FileNotFoundError"):
             await begin()
 
-    with_mothers(tmp_path, "", work)
 
-
-def test_a_closed_interpreter_opens_no_slot(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> None:
+async def test_a_closed_interpreter_opens_no_slot(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, "") as begin:
         mother = await begin()
         await mother.close()
         await mother.close()
         with pytest.raises(ExecutorUnavailable):
             mother.open_worker()
-
-    with_mothers(tmp_path, "", work)
 
 
 def test_the_parts_of_the_program_do_not_overwrite_each_others_names() -> None:
@@ -153,22 +139,20 @@ async def serve(pool: WorkerPool, seconds: float = 20.0) -> WorkerResult:
     return await pool.call(CALL, asyncio.get_running_loop().time() + seconds)
 
 
-def test_slots_are_made_on_demand_and_not_more_than_allowed(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> tuple[int, int, int]:
+async def test_slots_are_made_on_demand_and_not_more_than_allowed(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, PARENT) as begin:
         pool = WorkerPool(begin, max_workers=3)
         await pool.prepare()
         first = pool.worker_count
         found = await asyncio.gather(*(serve(pool) for _ in range(20)))
         last = pool.worker_count
         await pool.close()
-        return first, last, len({ended.stdout for ended in found})
-
-    assert with_mothers(tmp_path, PARENT, work) == (1, 3, 3)
+        assert (first, last, len({ended.stdout for ended in found})) == (1, 3, 3)
 
 
 @pytest.mark.parametrize("alone", [False, True])
-def test_idle_slots_and_interpreters_are_ended_and_come_back(tmp_path: Path, alone: bool) -> None:
-    async def work(begin: Begin) -> None:
+async def test_idle_slots_and_interpreters_are_ended_and_come_back(tmp_path: Path, alone: bool) -> None:
+    async with fork_servers(tmp_path, PARENT) as begin:
         begun: list[ForkServer] = []
 
         async def counted() -> ForkServer:
@@ -184,26 +168,21 @@ def test_idle_slots_and_interpreters_are_ended_and_come_back(tmp_path: Path, alo
         assert len(begun) == 2
         await pool.close()
 
-    with_mothers(tmp_path, PARENT, work)
 
-
-def test_after_a_renewal_calls_have_a_new_interpreter(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> tuple[bytes, bytes, bytes]:
+async def test_after_a_renewal_calls_have_a_new_interpreter(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, PARENT) as begin:
         pool = WorkerPool(begin, max_workers=1)
         before = (await serve(pool)).stdout
         again = (await serve(pool)).stdout
         pool.renew()
         after = (await serve(pool)).stdout
         await pool.close()
-        return before, again, after
-
-    before, again, after = with_mothers(tmp_path, PARENT, work)
     assert before == again != after
 
 
 @pytest.mark.parametrize("alone", [False, True])
-def test_a_refreshed_pool_changes_over_when_the_new_interpreter_is_ready(tmp_path: Path, alone: bool) -> None:
-    async def work(begin: Begin) -> None:
+async def test_a_refreshed_pool_changes_over_when_the_new_interpreter_is_ready(tmp_path: Path, alone: bool) -> None:
+    async with fork_servers(tmp_path, PARENT) as begin:
         gate = asyncio.Event()
         gate.set()
 
@@ -222,12 +201,10 @@ def test_a_refreshed_pool_changes_over_when_the_new_interpreter_is_ready(tmp_pat
                 await asyncio.sleep(0.01)
         await pool.close()
 
-    with_mothers(tmp_path, PARENT, work)
-
 
 @pytest.mark.parametrize("alone", [False, True])
-def test_a_call_that_is_too_late_gives_its_place_to_the_next(tmp_path: Path, alone: bool) -> None:
-    async def work(begin: Begin) -> None:
+async def test_a_call_that_is_too_late_gives_its_place_to_the_next(tmp_path: Path, alone: bool) -> None:
+    async with fork_servers(tmp_path, SLOW) as begin:
         pool = WorkerPool(begin, max_workers=1, dedicated=alone)
         await pool.prepare()
         for _ in range(2):
@@ -236,11 +213,9 @@ def test_a_call_that_is_too_late_gives_its_place_to_the_next(tmp_path: Path, alo
         assert pool.worker_count == 0
         await pool.close()
 
-    with_mothers(tmp_path, SLOW, work)
 
-
-def test_who_waits_too_long_for_a_place_is_told_and_who_is_cancelled_takes_none(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> None:
+async def test_who_waits_too_long_for_a_place_is_told_and_who_is_cancelled_takes_none(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, SLOW) as begin:
         pool = WorkerPool(begin, max_workers=1)
         await pool.prepare()
         first = asyncio.ensure_future(serve(pool))
@@ -255,11 +230,9 @@ def test_who_waits_too_long_for_a_place_is_told_and_who_is_cancelled_takes_none(
             await serve(pool, 0.3)
         await pool.close()
 
-    with_mothers(tmp_path, SLOW, work)
 
-
-def test_everybody_gets_a_turn_however_often_others_call(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> list[int]:
+async def test_everybody_gets_a_turn_however_often_others_call(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, PARENT) as begin:
         pool = WorkerPool(begin, max_workers=1)
         turns = [0] * 4
 
@@ -270,13 +243,11 @@ def test_everybody_gets_a_turn_however_often_others_call(tmp_path: Path) -> None
 
         await asyncio.gather(*map(again_and_again, range(4)))
         await pool.close()
-        return turns
-
-    assert min(with_mothers(tmp_path, PARENT, work)) >= 15
+        assert min(turns) >= 15
 
 
-def test_who_is_cancelled_when_it_has_just_got_a_slot_passes_it_on(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> None:
+async def test_who_is_cancelled_when_it_has_just_got_a_slot_passes_it_on(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, PARENT) as begin:
         pool = WorkerPool(begin, max_workers=1)
         await pool.prepare()
         for _ in range(20):
@@ -289,11 +260,9 @@ def test_who_is_cancelled_when_it_has_just_got_a_slot_passes_it_on(tmp_path: Pat
         assert pool.worker_count <= 1
         await pool.close()
 
-    with_mothers(tmp_path, PARENT, work)
 
-
-def test_what_cannot_begin_is_told_to_everybody_who_waits(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> list[str]:
+async def test_what_cannot_begin_is_told_to_everybody_who_waits(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, "") as begin:
         del begin
 
         async def never() -> ForkServer:
@@ -303,9 +272,7 @@ def test_what_cannot_begin_is_told_to_everybody_who_waits(tmp_path: Path) -> Non
         pool = WorkerPool(never, max_workers=1)
         found = await asyncio.gather(*(serve(pool) for _ in range(3)), return_exceptions=True)
         await pool.close()
-        return [str(one) for one in found]
-
-    assert with_mothers(tmp_path, "", work) == ["no"] * 3
+        assert [str(one) for one in found] == ["no"] * 3
 
 
 class Gated:
@@ -324,8 +291,8 @@ class Gated:
         return self.begun[-1]
 
 
-def test_a_call_does_not_wait_beyond_its_deadline_for_an_interpreter_and_the_next_has_it(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> None:
+async def test_a_call_does_not_wait_beyond_its_deadline_for_an_interpreter_and_the_next_has_it(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, PARENT) as begin:
         gated = Gated(begin)
         pool = WorkerPool(gated, max_workers=1)
         async with asyncio.timeout(20):
@@ -336,11 +303,9 @@ def test_a_call_does_not_wait_beyond_its_deadline_for_an_interpreter_and_the_nex
         assert len(gated.begun) == 1
         await pool.close()
 
-    with_mothers(tmp_path, PARENT, work)
 
-
-def test_an_interpreter_that_begins_while_the_pool_closes_is_not_left(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> None:
+async def test_an_interpreter_that_begins_while_the_pool_closes_is_not_left(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, PARENT) as begin:
         gated = Gated(begin)
         pool = WorkerPool(gated, max_workers=1)
         calling = asyncio.ensure_future(serve(pool))
@@ -351,11 +316,9 @@ def test_an_interpreter_that_begins_while_the_pool_closes_is_not_left(tmp_path: 
             await calling
         assert not any(mother.is_usable for mother in gated.begun)
 
-    with_mothers(tmp_path, PARENT, work)
 
-
-def test_a_closed_pool_is_not_refreshed(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> None:
+async def test_a_closed_pool_is_not_refreshed(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, PARENT) as begin:
         gated = Gated(begin)
         gated.may.set()
         pool = WorkerPool(gated, max_workers=1)
@@ -366,11 +329,9 @@ def test_a_closed_pool_is_not_refreshed(tmp_path: Path) -> None:
         await pool.close()
         assert [mother.is_usable for mother in gated.begun] == [False]
 
-    with_mothers(tmp_path, PARENT, work)
 
-
-def test_who_is_cancelled_while_the_pool_closes_is_cancelled(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> None:
+async def test_who_is_cancelled_while_the_pool_closes_is_cancelled(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, SLOW) as begin:
         pool = WorkerPool(begin, max_workers=1)
         await pool.prepare()
         running = asyncio.ensure_future(serve(pool))
@@ -381,12 +342,11 @@ def test_who_is_cancelled_while_the_pool_closes_is_cancelled(tmp_path: Path) -> 
         waiting.cancel()
         await asyncio.wait((running, waiting, closing))
         assert waiting.cancelled()
+        assert isinstance(running.exception(), ExecutorUnavailable)
 
-    with_mothers(tmp_path, SLOW, work)
 
-
-def test_a_pool_that_retires_serves_those_who_have_come_and_ends_behind_the_last(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> None:
+async def test_a_pool_that_retires_serves_those_who_have_come_and_ends_behind_the_last(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, PARENT) as begin:
         gated = Gated(begin)
         pool = WorkerPool(gated, max_workers=1)
         calls = [asyncio.ensure_future(serve(pool)) for _ in range(3)]
@@ -399,11 +359,9 @@ def test_a_pool_that_retires_serves_those_who_have_come_and_ends_behind_the_last
         with pytest.raises(ExecutorUnavailable):
             await serve(pool)
 
-    with_mothers(tmp_path, PARENT, work)
 
-
-def test_a_pool_that_closes_ends_the_calls_that_run(tmp_path: Path) -> None:
-    async def work(begin: Begin) -> None:
+async def test_a_pool_that_closes_ends_the_calls_that_run(tmp_path: Path) -> None:
+    async with fork_servers(tmp_path, SLOW) as begin:
         pool = WorkerPool(begin, max_workers=1)
         await pool.prepare()
         running = asyncio.ensure_future(serve(pool))
@@ -413,8 +371,6 @@ def test_a_pool_that_closes_ends_the_calls_that_run(tmp_path: Path) -> None:
             await running
         with pytest.raises(ExecutorUnavailable):
             await serve(pool)
-
-    with_mothers(tmp_path, SLOW, work)
 
 
 def answer(stdout: bytes, stderr: bytes, *, status: int = 0, flags: int = 0, names: bytes = b"") -> bytes:
@@ -470,35 +426,30 @@ def test_what_cannot_be_a_variable_is_refused(name: str, value: str) -> None:
 END = struct.pack("!cI", b"x", 37) + struct.pack("!iQQQQB", 0, 0, 0, 2, 0, 0)
 
 
-def with_slot(work: Callable[[Worker, socket.socket, float], Awaitable[None]]) -> None:
-    """Do some work with a slot, the other end of it, and a time that is far away."""
-
-    async def whole() -> None:
-        ours, theirs = socket.socketpair()
-        theirs.setblocking(False)
-        slot = Worker(1, ours)
-        try:
-            await work(slot, theirs, asyncio.get_running_loop().time() + 20)
-        finally:
-            slot.close()
-            theirs.close()
-
-    run(whole())
+@asynccontextmanager
+async def open_slot() -> AsyncGenerator[tuple[Worker, socket.socket, float]]:
+    """A slot, the other end of it, and a deadline that is far away."""
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    slot = Worker(1, ours)
+    try:
+        yield slot, theirs, asyncio.get_running_loop().time() + 20
+    finally:
+        slot.close()
+        theirs.close()
 
 
-def test_a_call_is_written_and_its_answer_read() -> None:
-    async def work(slot: Worker, theirs: socket.socket, late: float) -> None:
+async def test_a_call_is_written_and_its_answer_read() -> None:
+    async with open_slot() as (slot, theirs, late):
         task = asyncio.ensure_future(slot.call(b"hello", late))
         assert await asyncio.get_running_loop().sock_recv(theirs, 100) == b"hello"
         theirs.send(struct.pack("!cI", b"o", 2) + b"{}" + END)
         assert (await task).stdout == b"{}"
         assert slot.is_usable
 
-    with_slot(work)
 
-
-def test_a_large_call_is_written_as_there_is_room() -> None:
-    async def work(slot: Worker, theirs: socket.socket, late: float) -> None:
+async def test_a_large_call_is_written_as_there_is_room() -> None:
+    async with open_slot() as (slot, theirs, late):
         task = asyncio.ensure_future(slot.call(b"x" * 2_000_000, late))
         received = 0
         while received < 2_000_000:
@@ -506,11 +457,9 @@ def test_a_large_call_is_written_as_there_is_room() -> None:
         theirs.send(END)
         await task
 
-    with_slot(work)
 
-
-def test_what_comes_meanwhile_is_told() -> None:
-    async def work(slot: Worker, theirs: socket.socket, late: float) -> None:
+async def test_what_comes_meanwhile_is_told() -> None:
+    async with open_slot() as (slot, theirs, late):
         told: list[tuple[str, bytes]] = []
         heard = asyncio.Event()
 
@@ -526,12 +475,10 @@ def test_what_comes_meanwhile_is_told() -> None:
         theirs.send(END)
         await task
 
-    with_slot(work)
-
 
 @pytest.mark.parametrize("ending", [b"", b"garbage!"])
-def test_an_end_or_garbage_loses_the_slot(ending: bytes) -> None:
-    async def work(slot: Worker, theirs: socket.socket, late: float) -> None:
+async def test_an_end_or_garbage_loses_the_slot(ending: bytes) -> None:
+    async with open_slot() as (slot, theirs, late):
         task = asyncio.ensure_future(slot.call(b"", late))
         await asyncio.sleep(0)
         theirs.send(ending) if ending else theirs.close()
@@ -540,13 +487,9 @@ def test_an_end_or_garbage_loses_the_slot(ending: bytes) -> None:
         with pytest.raises(ExecutorUnavailable):
             await slot.call(b"", late)
 
-    with_slot(work)
 
-
-def test_at_the_deadline_the_slot_is_lost() -> None:
-    async def work(slot: Worker, theirs: socket.socket, late: float) -> None:
+async def test_at_the_deadline_the_slot_is_lost() -> None:
+    async with open_slot() as (slot, _, late):
         with pytest.raises(TimeoutError):
             await slot.call(b"", late - 19.9)
         assert not slot.is_usable
-
-    with_slot(work)

@@ -3,17 +3,16 @@
 import asyncio
 import os
 import textwrap
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from openskills.host.model import Call, Listener, Outcome, Registration, SkillRunner
 from openskills.host.runners.table import Runners
 from openskills.settings import Settings
-from openskills.sync import run
 
 ENOUGH = 20.0
-T = TypeVar("T")
 
 
 def settings(tmp_path: Path, **variables: str) -> Settings:
@@ -48,21 +47,17 @@ def called(
     return Call(input or {}, "trace-1", deadline, secrets or {}, listener, traceparent)
 
 
-def with_runner(
-    tmp_path: Path, registration: Registration, work: Callable[[SkillRunner], Awaitable[T]], **variables: str
-) -> T:
-    """Do some work with the runner of a skill, which is closed after it."""
-
-    async def whole() -> T:
-        runners = Runners(settings(tmp_path, **variables), directory=tmp_path)
-        try:
-            return await work(runners.get_runner(registration))
-        finally:
-            await runners.close()
-
-    return run(whole())
+@asynccontextmanager
+async def open_runner(tmp_path: Path, registration: Registration, **variables: str) -> AsyncGenerator[SkillRunner]:
+    """The runner of a skill, closed at the end."""
+    runners = Runners(settings(tmp_path, **variables), directory=tmp_path)
+    try:
+        yield runners.get_runner(registration)
+    finally:
+        await runners.close()
 
 
-def invoked(tmp_path: Path, registration: Registration, /, **call: Any) -> Outcome:
+async def invoke(tmp_path: Path, registration: Registration, /, **call: Any) -> Outcome:
     """The outcome of one call."""
-    return with_runner(tmp_path, registration, lambda runner: runner.invoke(registration, called(**call)))
+    async with open_runner(tmp_path, registration) as runner:
+        return await runner.invoke(registration, called(**call))

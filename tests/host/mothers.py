@@ -3,45 +3,38 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from openskills.executors.supervisor import SupervisedProcess
 from openskills.executors.zygote import ForkServer, ForkServerConfig, Worker, WorkerResult, encode_call
 from openskills.host.model import Registration
 from openskills.host.runners.isolation import LocalIsolation
-from openskills.sync import run
 from tests.host.calls_made import script
 
-T = TypeVar("T")
 
-
-def with_mothers(
-    directory: Path, text: str, work: Callable[[Callable[..., Awaitable[ForkServer]]], Awaitable[T]], **more: Any
-) -> T:
-    """Do some work with what begins interpreters for this script."""
+@asynccontextmanager
+async def fork_servers(directory: Path, text: str, **more: Any) -> AsyncGenerator[Callable[..., Awaitable[ForkServer]]]:
+    """Starts fork servers for this script."""
     entry = script(directory, text)
     fields: dict[str, Any] = {"preload": ("json",), "named": (), "stdout": 100_000, "stderr": 1000, **more}
     wanted = ForkServerConfig(str(entry), (), (str(directory), *(path for path in sys.path if path)), **fields)
     skill = Registration("s", "cli:python", str(entry), "1")
+    place = LocalIsolation(directory)
 
-    async def whole() -> T:
-        place = LocalIsolation(directory)
+    async def launch(argv: Sequence[str], stdin: int, stderr: int) -> SupervisedProcess:
+        with open(os.devnull, "r+b", 0) as null:
+            return await place.start(skill, argv, place.environment(skill), (stdin, null.fileno(), stderr))
 
-        async def launch(argv: Sequence[str], stdin: int, stderr: int) -> SupervisedProcess:
-            with open(os.devnull, "r+b", 0) as null:
-                return await place.start(skill, argv, place.environment(skill), (stdin, null.fileno(), stderr))
+    async def begin(**options: Any) -> ForkServer:
+        return await ForkServer.start(launch, sys.executable, wanted, **options)
 
-        async def begin(**options: Any) -> ForkServer:
-            return await ForkServer.start(launch, sys.executable, wanted, **options)
-
-        try:
-            return await work(begin)
-        finally:
-            await place.close()
-
-    return run(whole())
+    try:
+        yield begin
+    finally:
+        await place.close()
 
 
 async def call(slot: Worker, stdin: bytes = b"", **variables: str) -> WorkerResult:

@@ -8,7 +8,8 @@ Who goes next.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -32,17 +33,15 @@ def limited(concurrency: int, skill: str = "echo") -> Registration:
     return Registration(skill, "inproc", "x:y", "1", limits=HostLimits(concurrency=concurrency))
 
 
-def with_calls(test: Callable[[Calls], Awaitable[None]], *, capacity: int, queue: int, share: float = 1.0) -> Watch:
-    watch = Watch()
-
-    async def body() -> None:
-        calls = Calls(Admission(capacity=capacity, queue=queue, share=share, observer=watch))
-        await test(calls)
-        await calls.end_all()
-        assert (calls.admission.active_count, calls.admission.queue_length) == (0, 0)
-
-    asyncio.run(body())
-    return watch
+@asynccontextmanager
+async def admission_calls(
+    *, capacity: int, queue: int, share: float = 1.0, watch: Watch | None = None
+) -> AsyncGenerator[Calls]:
+    """Calls of an admission that has nobody left at the end."""
+    calls = Calls(Admission(capacity=capacity, queue=queue, share=share, observer=watch or Watch()))
+    yield calls
+    await calls.end_all()
+    assert (calls.admission.active_count, calls.admission.queue_length) == (0, 0)
 
 
 async def test_a_place_that_is_free_is_taken_without_giving_the_loop_away() -> None:
@@ -55,8 +54,9 @@ async def test_a_place_that_is_free_is_taken_without_giving_the_loop_away() -> N
     assert admission.active_count == 1
 
 
-def test_who_comes_when_all_is_taken_waits_and_goes_in_order() -> None:
-    async def body(calls: Calls) -> None:
+async def test_who_comes_when_all_is_taken_waits_and_goes_in_order() -> None:
+    watch = Watch()
+    async with admission_calls(capacity=2, queue=10, watch=watch) as calls:
         for name in ("a", "b", "c", "d"):
             await calls.begin(name)
         assert calls.inside == ["a", "b"]
@@ -64,15 +64,14 @@ def test_who_comes_when_all_is_taken_waits_and_goes_in_order() -> None:
         assert calls.inside == ["a", "c"]
         await calls.end("a")
         assert calls.inside == ["c", "d"]
-
-    watch = with_calls(body, capacity=2, queue=10)
     assert watch.admissions == 4
     assert max(watch.lengths) == 2
     assert watch.lengths[-1] == 0
 
 
-def test_when_the_line_is_full_the_next_is_sent_away_at_once() -> None:
-    async def body(calls: Calls) -> None:
+async def test_when_the_line_is_full_the_next_is_sent_away_at_once() -> None:
+    watch = Watch()
+    async with admission_calls(capacity=1, queue=1, watch=watch) as calls:
         for name in ("a", "b", "c"):
             await calls.begin(name)
         error = await calls.refusal("c")
@@ -80,21 +79,18 @@ def test_when_the_line_is_full_the_next_is_sent_away_at_once() -> None:
         assert float(str(error.details["retry_after"])) > 0
         await calls.end("a")
         assert calls.inside == ["b"]
+    assert watch.reasons == {"queue_full": 1}
 
-    assert with_calls(body, capacity=1, queue=1).reasons == {"queue_full": 1}
 
-
-def test_without_a_line_nobody_waits() -> None:
-    async def body(calls: Calls) -> None:
+async def test_without_a_line_nobody_waits() -> None:
+    async with admission_calls(capacity=1, queue=0) as calls:
         await calls.begin("a")
         await calls.begin("b")
         await calls.refusal("b")
 
-    with_calls(body, capacity=1, queue=0)
 
-
-def test_a_key_with_many_calls_does_not_keep_others_out() -> None:
-    async def body(calls: Calls) -> None:
+async def test_a_key_with_many_calls_does_not_keep_others_out() -> None:
+    async with admission_calls(capacity=1, queue=3) as calls:
         await calls.begin("busy-0", "busy")
         for number in (1, 2, 3):
             await calls.begin(f"busy-{number}", "busy")
@@ -104,11 +100,9 @@ def test_a_key_with_many_calls_does_not_keep_others_out() -> None:
         await calls.end("busy-1")
         assert calls.inside == ["rare"]
 
-    with_calls(body, capacity=1, queue=3)
 
-
-def test_a_key_has_no_more_places_than_its_own() -> None:
-    async def body(calls: Calls) -> None:
+async def test_a_key_has_no_more_places_than_its_own() -> None:
+    async with admission_calls(capacity=10, queue=10) as calls:
         for name in ("a", "b", "c"):
             await calls.begin(name, "small", concurrency=1)
         await calls.begin("other", "other")
@@ -116,11 +110,9 @@ def test_a_key_has_no_more_places_than_its_own() -> None:
         await calls.end("a")
         assert calls.inside == ["other", "b"]
 
-    with_calls(body, capacity=10, queue=10)
 
-
-def test_a_skill_has_no_more_places_than_its_own_and_holds_up_no_other_skill() -> None:
-    async def body(calls: Calls) -> None:
+async def test_a_skill_has_no_more_places_than_its_own_and_holds_up_no_other_skill() -> None:
+    async with admission_calls(capacity=2, queue=10) as calls:
         await calls.begin("slow-1", skill=limited(1, "slow"))
         await calls.begin("slow-2", skill=limited(1, "slow"))
         await calls.begin("echo-1")
@@ -132,11 +124,10 @@ def test_a_skill_has_no_more_places_than_its_own_and_holds_up_no_other_skill() -
         await calls.end("slow-1")
         assert calls.inside == ["echo-2", "slow-2"]
 
-    with_calls(body, capacity=2, queue=10)
 
-
-def test_who_is_cancelled_in_the_line_frees_its_place_there() -> None:
-    async def body(calls: Calls) -> None:
+async def test_who_is_cancelled_in_the_line_frees_its_place_there() -> None:
+    watch = Watch()
+    async with admission_calls(capacity=1, queue=2, watch=watch) as calls:
         for name in ("a", "b", "c"):
             await calls.begin(name)
         assert calls.admission.queue_length == 2
@@ -145,8 +136,7 @@ def test_who_is_cancelled_in_the_line_frees_its_place_there() -> None:
         await calls.begin("d")
         await calls.end("a")
         assert calls.inside == ["c"]
-
-    assert with_calls(body, capacity=1, queue=2).reasons == {}
+    assert watch.reasons == {}
 
 
 async def test_who_is_cancelled_in_the_moment_it_is_let_in_gives_the_place_on() -> None:
@@ -189,14 +179,12 @@ async def test_a_waiter_that_is_cancelled_while_a_place_becomes_free_is_passed_o
     assert (admission.active_count, admission.queue_length) == (0, 0)
 
 
-def test_who_waits_until_its_deadline_is_sent_away() -> None:
-    async def body(calls: Calls) -> None:
+async def test_who_waits_until_its_deadline_is_sent_away() -> None:
+    async with admission_calls(capacity=1, queue=5) as calls:
         await calls.begin("a")
         await calls.begin("b", wait=0.01)
         assert (await calls.refusal("b")).details["limit"] == "deadline"
         assert calls.admission.queue_length == 0
-
-    with_calls(body, capacity=1, queue=5)
 
 
 async def test_who_cannot_be_served_before_its_deadline_does_not_wait_for_it() -> None:
@@ -261,8 +249,8 @@ async def test_a_new_rate_of_a_key_counts_at_once() -> None:
         admission.take_token(quick)
 
 
-def test_each_of_several_workers_has_its_share_of_every_limit() -> None:
-    async def body(calls: Calls) -> None:
+async def test_each_of_several_workers_has_its_share_of_every_limit() -> None:
+    async with admission_calls(capacity=4, queue=6, share=0.5) as calls:
         for name in ("a", "b", "c"):
             await calls.begin(name, "k", concurrency=4)
         assert calls.inside == ["a", "b"]
@@ -274,8 +262,6 @@ def test_each_of_several_workers_has_its_share_of_every_limit() -> None:
         assert (state.limit, state.window) == (10, 2.0)
         await calls.begin("f", "third")
         assert calls.admission.queue_length == 3
-
-    with_calls(body, capacity=4, queue=6, share=0.5)
 
 
 async def test_a_call_that_fails_gives_its_place_back() -> None:

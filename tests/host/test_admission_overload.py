@@ -53,11 +53,8 @@ class Load:
 async def test_at_ten_times_the_capacity_load_is_shed_and_nobody_waits_behind_more_than_the_line() -> None:
     watch = Watch()
 
-    async def body() -> tuple[Load, int]:
-        load = Load(Admission(capacity=CAPACITY, queue=QUEUE, observer=watch))
-        return load, await load.run()
-
-    load, calls = await body()
+    load = Load(Admission(capacity=CAPACITY, queue=QUEUE, observer=watch))
+    calls = await load.run()
     served = load.served.total()
     assert served + len(load.refusals) == calls == 8 * STEPS
     assert load.most == CAPACITY

@@ -324,18 +324,15 @@ async def test_who_asks_without_wanting_the_body_gets_no_events() -> None:
 
 
 async def test_when_nothing_happens_there_is_a_comment_and_the_events_are_waited_for_on() -> None:
-    async def pinged() -> bytes:
-        sent = Sent()
-        until = asyncio.Event()
-        task = asyncio.create_task(send_events(sent.exchange, silent(closed), ping=0.005, until=until))
-        while sent.body.count(PING) < 3:
-            await asyncio.sleep(0.001)
-        until.set()
-        await task
-        return sent.body
-
     closed: list[str] = []
-    assert set((await pinged()).split(b"\n\n")) == {b": ping", b""}
+    sent = Sent()
+    until = asyncio.Event()
+    task = asyncio.create_task(send_events(sent.exchange, silent(closed), ping=0.005, until=until))
+    while sent.body.count(PING) < 3:
+        await asyncio.sleep(0.001)
+    until.set()
+    await task
+    assert set(sent.body.split(b"\n\n")) == {b": ping", b""}
     assert closed == ["closed"]
 
 

@@ -5,10 +5,9 @@ A request that comes again gets the answer of the first.
 
 import asyncio
 import sqlite3
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -28,26 +27,14 @@ from openskills.host.workers import WorkerLock
 from tests.host.results import succeeded
 
 DAY = 24 * 60 * 60.0
-stores: list[Database] = []
 
 
-def memory() -> Database:
-    """A database that `closing_stores` closes."""
-    stores.append(Database(None))
-    return stores[-1]
-
-
-def closing_stores(body: Coroutine[Any, Any, object]) -> None:
-    """Run the body of a test."""
-
-    async def whole() -> None:
-        try:
-            await body
-        finally:
-            while stores:
-                await stores.pop().close()
-
-    asyncio.run(whole())
+@pytest.fixture
+async def memory() -> AsyncGenerator[Database]:
+    """A database in memory."""
+    store = Database(None)
+    yield store
+    await store.close()
 
 
 class Clock:
@@ -73,141 +60,117 @@ async def fresh(of: IdempotencyStore, key: str = "k") -> IdempotencyClaim:
     return found
 
 
-def test_the_second_request_gets_the_answer_of_the_first(tmp_path: Path) -> None:
-    async def body() -> None:
-        store = Database(tmp_path / "host.db")
-        of = IdempotencyStore(store)
-        await of.finish(await fresh(of), 200, b'{"success": true}')
-        assert await begin(of) == IdempotentResponse(200, b'{"success": true}')
-        assert await begin(of) == IdempotentResponse(200, b'{"success": true}')
+async def test_the_second_request_gets_the_answer_of_the_first(tmp_path: Path) -> None:
+    store = Database(tmp_path / "host.db")
+    of = IdempotencyStore(store)
+    await of.finish(await fresh(of), 200, b'{"success": true}')
+    assert await begin(of) == IdempotentResponse(200, b'{"success": true}')
+    assert await begin(of) == IdempotentResponse(200, b'{"success": true}')
+    await store.close()
+    # Another worker, or the same host after a new start.
+    again = Database(tmp_path / "host.db")
+    assert await begin(IdempotencyStore(again)) == IdempotentResponse(200, b'{"success": true}')
+    await again.close()
+
+
+async def test_while_the_first_is_under_way_the_second_is_told_to_wait(memory: Database) -> None:
+    of = IdempotencyStore(memory)
+    first = await fresh(of)
+    with pytest.raises(RequestInFlight) as caught:
+        await begin(of)
+    assert (caught.value.code, caught.value.details) == (409, {"retry_after": 1.0})
+    await of.finish(first, 200, b"{}")
+    assert await begin(of) == IdempotentResponse(200, b"{}")
+
+
+async def test_of_many_at_once_exactly_one_is_done(tmp_path: Path) -> None:
+    stores = [Database(tmp_path / "host.db", timeout=30) for _ in range(4)]
+    attempts = [begin(IdempotencyStore(store)) for store in stores for _ in range(10)]
+    found = await asyncio.gather(*attempts, return_exceptions=True)
+    assert sum(isinstance(one, IdempotencyClaim) for one in found) == 1
+    assert sum(isinstance(one, RequestInFlight) for one in found) == 39
+    for store in stores:
         await store.close()
-        # Another worker, or the same host after a new start.
-        again = Database(tmp_path / "host.db")
-        assert await begin(IdempotencyStore(again)) == IdempotentResponse(200, b'{"success": true}')
-        await again.close()
-
-    closing_stores(body())
 
 
-def test_while_the_first_is_under_way_the_second_is_told_to_wait() -> None:
-    async def body() -> None:
-        of = IdempotencyStore(memory())
-        first = await fresh(of)
-        with pytest.raises(RequestInFlight) as caught:
-            await begin(of)
-        assert (caught.value.code, caught.value.details) == (409, {"retry_after": 1.0})
+async def test_the_same_key_with_another_body_is_refused(memory: Database) -> None:
+    of = IdempotencyStore(memory)
+    first = await fresh(of)
+    for _ in range(2):
+        for change in ({"body": "d2"}, {"mode": "async"}):
+            with pytest.raises(KeyReused, match="another body or mode") as caught:
+                await begin(of, **change)
+            assert caught.value.code == 422
         await of.finish(first, 200, b"{}")
-        assert await begin(of) == IdempotentResponse(200, b"{}")
-
-    closing_stores(body())
-
-
-def test_of_many_at_once_exactly_one_is_done(tmp_path: Path) -> None:
-    async def body() -> None:
-        stores = [Database(tmp_path / "host.db", timeout=30) for _ in range(4)]
-        attempts = [begin(IdempotencyStore(store)) for store in stores for _ in range(10)]
-        found = await asyncio.gather(*attempts, return_exceptions=True)
-        assert sum(isinstance(one, IdempotencyClaim) for one in found) == 1
-        assert sum(isinstance(one, RequestInFlight) for one in found) == 39
-        for store in stores:
-            await store.close()
-
-    closing_stores(body())
-
-
-def test_the_same_key_with_another_body_is_refused() -> None:
-    async def body() -> None:
-        of = IdempotencyStore(memory())
-        first = await fresh(of)
-        for _ in range(2):
-            for change in ({"body": "d2"}, {"mode": "async"}):
-                with pytest.raises(KeyReused, match="another body or mode") as caught:
-                    await begin(of, **change)
-                assert caught.value.code == 422
-            await of.finish(first, 200, b"{}")
-
-    closing_stores(body())
 
 
 @pytest.mark.parametrize("change", [{"key": "other"}, {"who": "other"}, {"skill": "sum"}, {"who": "c", "key": "ik"}])
-def test_another_key_caller_or_skill_is_another_request(change: dict[str, str]) -> None:
-    async def body() -> None:
-        of = IdempotencyStore(memory())
-        await of.finish(await fresh(of), 200, b"{}")
-        assert isinstance(await begin(of, **change), IdempotencyClaim)
-
-    closing_stores(body())
+async def test_another_key_caller_or_skill_is_another_request(memory: Database, change: dict[str, str]) -> None:
+    of = IdempotencyStore(memory)
+    await of.finish(await fresh(of), 200, b"{}")
+    assert isinstance(await begin(of, **change), IdempotencyClaim)
 
 
-def test_an_answer_is_forgotten_after_a_day() -> None:
-    async def body() -> None:
-        clock = Clock()
-        of = IdempotencyStore(memory(), clock=clock)
-        await of.finish(await fresh(of), 200, b"{}")
-        clock.now += DAY - 1
-        assert isinstance(await begin(of), IdempotentResponse)
-        clock.now += 2
-        assert isinstance(await begin(of), IdempotencyClaim)
-
-    closing_stores(body())
+async def test_an_answer_is_forgotten_after_a_day(memory: Database) -> None:
+    clock = Clock()
+    of = IdempotencyStore(memory, clock=clock)
+    await of.finish(await fresh(of), 200, b"{}")
+    clock.now += DAY - 1
+    assert isinstance(await begin(of), IdempotentResponse)
+    clock.now += 2
+    assert isinstance(await begin(of), IdempotencyClaim)
 
 
-def test_when_the_worker_of_a_request_is_dead_its_answer_is_interrupted_for_good(tmp_path: Path) -> None:
-    async def body() -> None:
-        stores.extend(Database(tmp_path / "host.db") for _ in range(2))
-        first, second = map(IdempotencyStore, stores)
-        await fresh(first)
-        with pytest.raises(RequestInFlight):
-            await begin(second)
-        await first.close()
-        for _ in range(2):
-            answer = await begin(second)
-            assert isinstance(answer, IdempotentResponse)
-            result = orjson.loads(answer.body)
-            assert (answer.status, result["trace_id"], result["skill_id"]) == (503, "trace-1", "echo")
-            assert result["error"]["details"] == {"reason": "INTERRUPTED", "retryable": False}
-        for of in (first, second):
-            await of.close()
-        assert not list((tmp_path / "host.db.workers").iterdir())
-
-    closing_stores(body())
+async def test_when_the_worker_of_a_request_is_dead_its_answer_is_interrupted_for_good(tmp_path: Path) -> None:
+    stores = [Database(tmp_path / "host.db") for _ in range(2)]
+    first, second = map(IdempotencyStore, stores)
+    await fresh(first)
+    with pytest.raises(RequestInFlight):
+        await begin(second)
+    await first.close()
+    for _ in range(2):
+        answer = await begin(second)
+        assert isinstance(answer, IdempotentResponse)
+        result = orjson.loads(answer.body)
+        assert (answer.status, result["trace_id"], result["skill_id"]) == (503, "trace-1", "echo")
+        assert result["error"]["details"] == {"reason": "INTERRUPTED", "retryable": False}
+    for of in (first, second):
+        await of.close()
+    for store in stores:
+        await store.close()
+    assert not list((tmp_path / "host.db.workers").iterdir())
 
 
 @pytest.mark.parametrize("status", [400, 422, 429, 500, 502, 503, 504])
-def test_failures_are_answers_and_are_kept(status: int) -> None:
-    async def body() -> None:
-        of = IdempotencyStore(memory())
-        await of.finish(await fresh(of), status, b"no")
-        assert await begin(of) == IdempotentResponse(status, b"no")
-
-    closing_stores(body())
+async def test_failures_are_answers_and_are_kept(memory: Database, status: int) -> None:
+    of = IdempotencyStore(memory)
+    await of.finish(await fresh(of), status, b"no")
+    assert await begin(of) == IdempotentResponse(status, b"no")
 
 
-def test_a_key_that_was_not_used_can_be_used_again() -> None:
-    async def body() -> None:
-        of = IdempotencyStore(memory())
-        await of.abandon(await fresh(of))
-        assert isinstance(await begin(of), IdempotencyClaim)
-
-    closing_stores(body())
+async def test_a_key_that_was_not_used_can_be_used_again(memory: Database) -> None:
+    of = IdempotencyStore(memory)
+    await of.abandon(await fresh(of))
+    assert isinstance(await begin(of), IdempotencyClaim)
 
 
 @pytest.mark.parametrize("started", [True, False])
-async def test_work_goes_on_without_its_caller_and_is_kept_if_its_skill_was_called(started: bool) -> None:
+async def test_work_goes_on_without_its_caller_and_is_kept_if_its_skill_was_called(
+    memory: Database, started: bool
+) -> None:
     go_on = asyncio.Event()
 
     async def perform() -> Invocation:
         await go_on.wait()
         return Invocation(0.0, succeeded(), b"{}", "ci", started=started)
 
-    of = IdempotencyStore(memory())
+    of = IdempotencyStore(memory)
     caller = asyncio.ensure_future(asyncio.shield(of.start(await fresh(of), perform())))
     await asyncio.sleep(0)
     caller.cancel()
     go_on.set()
     await of.close()
     assert isinstance(await begin(of), IdempotentResponse if started else IdempotencyClaim)
-    await stores.pop().close()
 
 
 async def test_an_answer_that_cannot_be_stored_yet_is_stored_later(tmp_path: Path) -> None:
@@ -225,39 +188,33 @@ async def test_an_answer_that_cannot_be_stored_yet_is_stored_later(tmp_path: Pat
 
 
 @pytest.mark.parametrize("key", ["", " ", "a\nb", "é", "x" * 256, " x", "x ", '""', "\ud800"])
-def test_what_is_no_key_is_refused(key: str) -> None:
+async def test_an_invalid_key_is_refused(memory: Database, key: str) -> None:
     with pytest.raises(InvalidArgument, match="Idempotency-Key"):
-        closing_stores(begin(IdempotencyStore(memory()), key))
+        await begin(IdempotencyStore(memory), key)
 
 
-def test_a_key_may_stand_in_quotes_as_the_draft_has_it() -> None:
-    async def body() -> None:
-        of = IdempotencyStore(memory())
-        await of.finish(await fresh(of, '"8e03978e-40d5"'), 200, b"{}")
-        assert await begin(of, "8e03978e-40d5") == IdempotentResponse(200, b"{}")
-
-    closing_stores(body())
+async def test_a_key_may_stand_in_quotes_as_the_draft_has_it(memory: Database) -> None:
+    of = IdempotencyStore(memory)
+    await of.finish(await fresh(of, '"8e03978e-40d5"'), 200, b"{}")
+    assert await begin(of, "8e03978e-40d5") == IdempotentResponse(200, b"{}")
 
 
-def test_what_is_over_is_removed_however_much_it_is() -> None:
+async def test_what_is_over_is_removed_however_much_it_is(memory: Database) -> None:
     async def count(store: Database) -> int:
         ((number,),) = await store.read(lambda at: at.execute("SELECT count(*) FROM answers").fetchall())
         return number
 
-    async def body() -> None:
-        clock = Clock()
-        store = memory()
-        of = IdempotencyStore(store, clock=clock)
-        for number in range(1_200):
-            await of.finish(await fresh(of, f"k{number}"), 200, b"{}")
-        clock.now += 2 * DAY
-        left = [await count(store)]
-        for number in range(3):
-            await fresh(of, f"new{number}")
-            left.append(await count(store))
-        assert left == [1_200, 701, 202, 3]
-
-    closing_stores(body())
+    clock = Clock()
+    store = memory
+    of = IdempotencyStore(store, clock=clock)
+    for number in range(1_200):
+        await of.finish(await fresh(of, f"k{number}"), 200, b"{}")
+    clock.now += 2 * DAY
+    left = [await count(store)]
+    for number in range(3):
+        await fresh(of, f"new{number}")
+        left.append(await count(store))
+    assert left == [1_200, 701, 202, 3]
 
 
 async def test_what_cannot_be_remembered_is_not_promised(tmp_path: Path) -> None:

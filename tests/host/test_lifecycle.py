@@ -74,7 +74,8 @@ async def test_a_signal_drains_first_and_reaches_the_server_then() -> None:
     waiting = Waiting()
     heard: list[str] = []
 
-    async def go() -> None:
+    before = signal.signal(signal.SIGTERM, hear(heard))
+    try:
         host = host_of(functions(waiting))
         with drain_on_signals(host, 60.0, lambda: heard.append("ended")):
             task = await begun(host, waiting)
@@ -86,10 +87,6 @@ async def test_a_signal_drains_first_and_reaches_the_server_then() -> None:
             await task
             while len(heard) < 2:
                 await asyncio.sleep(0.001)
-
-    before = signal.signal(signal.SIGTERM, hear(heard))
-    try:
-        await go()
         assert heard == ["ended", "server"]
         # What was there before is there again.
         os.kill(os.getpid(), signal.SIGTERM)
@@ -102,7 +99,8 @@ async def test_a_second_signal_interrupts() -> None:
     waiting = Waiting()
     heard: list[str] = []
 
-    async def go() -> int:
+    before = signal.signal(signal.SIGTERM, hear(heard))
+    try:
         host = host_of(functions(waiting))
         with drain_on_signals(host, 60.0, lambda: None):
             task = await begun(host, waiting)
@@ -110,11 +108,7 @@ async def test_a_second_signal_interrupts() -> None:
             while not host.draining:
                 await asyncio.sleep(0.001)
             os.kill(os.getpid(), signal.SIGTERM)
-            return (await task).status
-
-    before = signal.signal(signal.SIGTERM, hear(heard))
-    try:
-        assert await go() == 503
+            assert (await task).status == 503
         assert "server" in heard
     finally:
         signal.signal(signal.SIGTERM, before)

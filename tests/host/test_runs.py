@@ -50,7 +50,7 @@ QUICK = AsyncRunLimits(poll_seconds=0.02)
 
 
 class Skill:
-    """A skill that the test leads by the hand."""
+    """A skill that the test controls."""
 
     def __init__(self) -> None:
         self.listener: Listener | None = None
@@ -70,24 +70,15 @@ class Skill:
 
 
 @asynccontextmanager
-async def worker(path: Path | None, limits: AsyncRunLimits = QUICK) -> AsyncGenerator[Runs]:
+async def worker(path: Path | None = None, limits: AsyncRunLimits = QUICK) -> AsyncGenerator[Runs]:
     store = Database(path, timeout=30)
     runs = Runs(store, limits)
     try:
-        yield runs
+        async with asyncio.timeout(60):
+            yield runs
     finally:
         await runs.close()
         await store.close()
-
-
-def with_worker(
-    test: Callable[[Runs], Awaitable[None]], path: Path | None = None, limits: AsyncRunLimits = QUICK
-) -> None:
-    async def body() -> None:
-        async with asyncio.timeout(60), worker(path, limits) as runs:
-            await test(runs)
-
-    asyncio.run(body())
 
 
 async def started(runs: Runs, skill: Callable[[Listener], Awaitable[InvokeResult]], who: str = "ci") -> Run:
@@ -111,8 +102,8 @@ async def all_events(runs: Runs, run_id: str, after: int = 0) -> list[RunEvent]:
     return [event async for event in runs.events(run_id, after)]
 
 
-def test_a_run_goes_from_queued_to_running_to_its_result() -> None:
-    async def body(runs: Runs) -> None:
+async def test_a_run_goes_from_queued_to_running_to_its_result() -> None:
+    async with worker() as runs:
         skill = Skill()
         run = await started(runs, skill)
         assert (await runs.get(run.id)).state is RunState.QUEUED
@@ -125,11 +116,9 @@ def test_a_run_goes_from_queued_to_running_to_its_result() -> None:
         assert (done.state, done.status) == (RunState.SUCCEEDED, 200)
         assert json.loads(done.result or b"")["data"] == {"echoed": "hi"}
 
-    with_worker(body)
 
-
-def test_who_follows_sees_everything_from_where_it_left_off() -> None:
-    async def body(runs: Runs) -> None:
+async def test_who_follows_sees_everything_from_where_it_left_off() -> None:
+    async with worker() as runs:
         skill = Skill()
         run = await started(runs, skill)
         follower = asyncio.create_task(all_events(runs, run.id))
@@ -145,11 +134,9 @@ def test_who_follows_sees_everything_from_where_it_left_off() -> None:
         assert await all_events(runs, run.id, after=4) == events[4:]
         assert await all_events(runs, run.id, after=99) == []
 
-    with_worker(body)
 
-
-def test_who_stops_following_leaves_nothing_behind() -> None:
-    async def body(runs: Runs) -> None:
+async def test_who_stops_following_leaves_nothing_behind() -> None:
+    async with worker() as runs:
         skill = Skill()
         run = await started(runs, skill)
         follower = asyncio.create_task(all_events(runs, run.id))
@@ -162,38 +149,31 @@ def test_who_stops_following_leaves_nothing_behind() -> None:
         skill.go_on.set()
         assert (await until_ended(runs, run.id)).state is RunState.SUCCEEDED
 
-    with_worker(body)
+
+async def test_a_run_can_be_followed_and_cancelled_from_another_worker(tmp_path: Path) -> None:
+    async with worker(tmp_path / "host.db") as runs, worker(tmp_path / "host.db") as other:
+        skill = Skill()
+        run = await started(runs, skill)
+        follower = asyncio.create_task(all_events(other, run.id))
+        await skill.show("hello")
+        cancelled = await other.cancel(run.id)
+        assert cancelled.cancel
+        events = await follower
+        assert [event.kind for event in events] == ["stdout", "result"]
+        assert (await other.get(run.id)).state is RunState.CANCELLED
+        assert json.loads(events[-1].data)["error"]["details"]["reason"] == "CANCELLED"
+        assert (await other.cancel(run.id)).state is RunState.CANCELLED
 
 
-def test_a_run_can_be_followed_and_cancelled_from_another_worker(tmp_path: Path) -> None:
-    async def body(runs: Runs) -> None:
-        async with worker(tmp_path / "host.db") as other:
-            skill = Skill()
-            run = await started(runs, skill)
-            follower = asyncio.create_task(all_events(other, run.id))
-            await skill.show("hello")
-            cancelled = await other.cancel(run.id)
-            assert cancelled.cancel
-            events = await follower
-            assert [event.kind for event in events] == ["stdout", "result"]
-            assert (await other.get(run.id)).state is RunState.CANCELLED
-            assert json.loads(events[-1].data)["error"]["details"]["reason"] == "CANCELLED"
-            assert (await other.cancel(run.id)).state is RunState.CANCELLED
-
-    with_worker(body, tmp_path / "host.db")
-
-
-def test_cancelling_in_the_same_worker_waits_for_no_look_at_the_database() -> None:
-    async def body(runs: Runs) -> None:
+async def test_cancelling_in_the_same_worker_waits_for_no_look_at_the_database() -> None:
+    async with worker(limits=AsyncRunLimits(poll_seconds=3600.0)) as runs:
         run = await started(runs, Skill())
         await runs.cancel(run.id)
         assert (await until_ended(runs, run.id)).state is RunState.CANCELLED
 
-    with_worker(body, limits=AsyncRunLimits(poll_seconds=3600.0))
 
-
-def test_a_run_of_somebody_else_is_unknown() -> None:
-    async def body(runs: Runs) -> None:
+async def test_a_run_of_somebody_else_is_unknown() -> None:
+    async with worker() as runs:
         run = await started(runs, Skill(), who="ci")
         assert await runs.get(run.id, principal="ci") == run
         for attempt in (
@@ -207,11 +187,9 @@ def test_a_run_of_somebody_else_is_unknown() -> None:
                 await attempt
         assert not (await runs.get(run.id)).cancel
 
-    with_worker(body)
 
-
-def test_too_many_runs_at_a_time_are_refused() -> None:
-    async def body(runs: Runs) -> None:
+async def test_too_many_runs_at_a_time_are_refused() -> None:
+    async with worker(limits=AsyncRunLimits(max_live=2, poll_seconds=0.02)) as runs:
         skill = Skill()
         first = await started(runs, skill)
         await started(runs, skill)
@@ -221,48 +199,40 @@ def test_too_many_runs_at_a_time_are_refused() -> None:
         skill.go_on.set()
         await until_ended(runs, first.id)
 
-    with_worker(body, limits=AsyncRunLimits(max_live=2, poll_seconds=0.02))
 
-
-def test_a_run_may_have_an_id_that_was_chosen_before() -> None:
-    async def body(runs: Runs) -> None:
+async def test_a_run_may_have_an_id_that_was_chosen_before() -> None:
+    async with worker() as runs:
         skill = Skill()
         run = await runs.start(skill, skill_id="echo", trace_id="t", principal="ci", run_id="run_mine")
         assert (run.id, (await runs.get("run_mine")).id) == ("run_mine", "run_mine")
 
-    with_worker(body)
 
-
-def test_output_without_end_is_cut_and_said() -> None:
+async def test_output_without_end_is_cut_and_said() -> None:
     async def shouting(listener: Listener) -> InvokeResult:
         for _ in range(100):
             listener(SkillOutputEvent("stdout", {"text": "x" * 1_000}))
         return succeeded()
 
-    async def body(runs: Runs) -> None:
+    async with worker(limits=AsyncRunLimits(output_bytes=10_000)) as runs:
         run = await started(runs, shouting)
         events = await all_events(runs, run.id)
         assert [event.kind for event in events] == [*["stdout"] * 9, "cut", "result"]
         assert (await runs.get(run.id)).cut > 90_000
 
-    with_worker(body, limits=AsyncRunLimits(output_bytes=10_000))
 
-
-def test_very_many_events_are_followed_to_the_last() -> None:
+async def test_very_many_events_are_followed_to_the_last() -> None:
     async def shouting(listener: Listener) -> InvokeResult:
         for number in range(1_000):
             listener(SkillOutputEvent("stdout", {"number": number}))
         return succeeded()
 
-    async def body(runs: Runs) -> None:
+    async with worker() as runs:
         run = await started(runs, shouting)
         assert [event.id for event in await all_events(runs, run.id)] == list(range(1, 1_002))
 
-    with_worker(body)
 
-
-def test_at_the_end_of_the_host_runs_may_finish() -> None:
-    async def body(runs: Runs) -> None:
+async def test_at_the_end_of_the_host_runs_may_finish() -> None:
+    async with worker() as runs:
         skill = Skill()
         run = await started(runs, skill)
         await skill.begun.wait()
@@ -272,18 +242,14 @@ def test_at_the_end_of_the_host_runs_may_finish() -> None:
         await closing
         assert (runs.live_count, (await runs.get(run.id)).state) == (0, RunState.SUCCEEDED)
 
-    with_worker(body)
 
-
-def test_runs_that_do_not_finish_before_the_end_of_the_host_are_interrupted() -> None:
-    async def body(runs: Runs) -> None:
+async def test_runs_that_do_not_finish_before_the_end_of_the_host_are_interrupted() -> None:
+    async with worker() as runs:
         skill = Skill()
         run = await started(runs, skill)
         await skill.begun.wait()
         await runs.close(grace=0.01)
         assert (runs.live_count, (await runs.get(run.id)).state) == (0, RunState.INTERRUPTED)
-
-    with_worker(body)
 
 
 async def test_a_run_that_is_done_when_the_host_ends_keeps_its_result_although_the_disk_is_slow(tmp_path: Path) -> None:
@@ -314,31 +280,27 @@ async def turns_of_the_loop() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_run_that_has_only_been_written_down_when_the_host_ends_is_interrupted() -> None:
-    async def body(runs: Runs) -> None:
+async def test_a_run_that_has_only_been_written_down_when_the_host_ends_is_interrupted() -> None:
+    async with worker() as runs:
         run = await started(runs, Skill())
         await runs.close()
         assert (runs.live_count, (await runs.get(run.id)).state) == (0, RunState.INTERRUPTED)
 
-    with_worker(body)
 
-
-def test_a_fault_of_the_host_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_fault_of_the_host_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def broken(listener: Listener) -> InvokeResult:
         raise ZeroDivisionError
 
-    async def body(runs: Runs) -> None:
+    async with worker() as runs:
         run = await started(runs, broken)
         assert (await until_ended(runs, run.id)).state is RunState.FAILED
         while runs.live_count:
             await asyncio.sleep(0.005)
-
-    with_worker(body)
     assert any("because of a bug in the host" in record.getMessage() for record in caplog.records)
 
 
-def test_what_ended_long_ago_is_forgotten(tmp_path: Path) -> None:
-    async def body(runs: Runs) -> None:
+async def test_what_ended_long_ago_is_forgotten(tmp_path: Path) -> None:
+    async with worker(tmp_path / "host.db") as runs:
         skill = Skill()
         skill.go_on.set()
         old = await started(runs, skill)
@@ -347,8 +309,6 @@ def test_what_ended_long_ago_is_forgotten(tmp_path: Path) -> None:
             await started(forgetful, Skill())
             with pytest.raises(UnknownRun):
                 await ask_until_unknown(runs, old.id)
-
-    with_worker(body, tmp_path / "host.db")
 
 
 @asynccontextmanager
@@ -363,35 +323,29 @@ async def other_process(path: Path) -> AsyncGenerator[tuple[str, subprocess.Pope
             child.kill()
 
 
-def test_a_run_of_another_process_is_followed_live_and_cancelled(tmp_path: Path) -> None:
-    async def body(runs: Runs) -> None:
-        async with other_process(tmp_path / "host.db") as (run_id, child):
-            seen: list[RunEvent] = []
-            async for event in runs.events(run_id):
-                seen.append(event)
-                if len(seen) == 5:
-                    await runs.cancel(run_id)
-            assert [json.loads(event.data)["number"] for event in seen[:-1]] == list(range(len(seen) - 1))
-            assert seen[-1].kind == "result"
-            assert (await runs.get(run_id)).state is RunState.CANCELLED
-            assert await asyncio.to_thread(child.wait, 60) == 0
-
-    with_worker(body, tmp_path / "host.db")
+async def test_a_run_of_another_process_is_followed_live_and_cancelled(tmp_path: Path) -> None:
+    async with worker(tmp_path / "host.db") as runs, other_process(tmp_path / "host.db") as (run_id, child):
+        seen: list[RunEvent] = []
+        async for event in runs.events(run_id):
+            seen.append(event)
+            if len(seen) == 5:
+                await runs.cancel(run_id)
+        assert [json.loads(event.data)["number"] for event in seen[:-1]] == list(range(len(seen) - 1))
+        assert seen[-1].kind == "result"
+        assert (await runs.get(run_id)).state is RunState.CANCELLED
+        assert await asyncio.to_thread(child.wait, 60) == 0
 
 
-def test_runs_of_a_process_that_was_killed_become_interrupted(tmp_path: Path) -> None:
-    async def body(runs: Runs) -> None:
-        async with other_process(tmp_path / "host.db") as (run_id, child):
-            following = runs.events(run_id)
-            assert (await anext(following)).id == 1
-            child.send_signal(signal.SIGKILL)
-            await asyncio.to_thread(child.wait, 60)
-            *_, last = [event async for event in following]
-            assert json.loads(last.data)["error"]["details"]["reason"] == "INTERRUPTED"
-            run = await runs.get(run_id)
-            assert (run.state, run.status) == (RunState.INTERRUPTED, 503)
-
-    with_worker(body, tmp_path / "host.db")
+async def test_runs_of_a_process_that_was_killed_become_interrupted(tmp_path: Path) -> None:
+    async with worker(tmp_path / "host.db") as runs, other_process(tmp_path / "host.db") as (run_id, child):
+        following = runs.events(run_id)
+        assert (await anext(following)).id == 1
+        child.send_signal(signal.SIGKILL)
+        await asyncio.to_thread(child.wait, 60)
+        *_, last = [event async for event in following]
+        assert json.loads(last.data)["error"]["details"]["reason"] == "INTERRUPTED"
+        run = await runs.get(run_id)
+        assert (run.state, run.status) == (RunState.INTERRUPTED, 503)
 
 
 RUN = Run("run_1", "ci", "echo", "t-1", "0.1.0", RunState.QUEUED, "me", 1_000.0)
@@ -419,16 +373,14 @@ class Doing:
                 await asyncio.sleep(0.005)
 
 
-def doing(test: Callable[[Doing], Awaitable[None]], path: Path | None = None) -> None:
-    async def body() -> None:
-        store = Database(path, timeout=1)
-        await store.write(lambda at: runs._insert_run(at, RUN))
-        try:
-            await test(Doing(store))
-        finally:
-            await store.close()
-
-    asyncio.run(body())
+@asynccontextmanager
+async def live_run(path: Path | None = None) -> AsyncGenerator[Doing]:
+    store = Database(path, timeout=1)
+    await store.write(lambda at: runs._insert_run(at, RUN))
+    try:
+        yield Doing(store)
+    finally:
+        await store.close()
 
 
 async def for_ever(listener: Listener) -> InvokeResult:
@@ -446,32 +398,28 @@ async def for_ever(listener: Listener) -> InvokeResult:
         (refused(error=RunCancelled("enough")), RunState.CANCELLED),
     ],
 )
-def test_the_result_says_the_state(result: InvokeResult, state: RunState) -> None:
+async def test_the_result_says_the_state(result: InvokeResult, state: RunState) -> None:
     async def make(listener: Listener) -> InvokeResult:
         listener(SkillOutputEvent("stdout", {"text": "x"}))
         return result
 
-    async def body(one: Doing) -> None:
+    async with live_run() as one:
         await one.live.run(make)
         run, kinds = await one.written()
         assert (run.state, run.status, kinds) == (state, result.status, ["stdout", "result"])
         assert one.told >= 1
 
-    doing(body)
 
-
-def test_what_is_shown_is_written_while_the_run_goes_on() -> None:
-    async def body(one: Doing) -> None:
+async def test_what_is_shown_is_written_while_the_run_goes_on() -> None:
+    async with live_run() as one:
         task = asyncio.create_task(one.live.run(for_ever))
         await one.until("start")
         assert (await one.written())[0].state is RunState.RUNNING
         task.cancel()
         await task
 
-    doing(body)
 
-
-def test_a_run_that_is_cancelled_says_so_and_its_skill_has_ended() -> None:
+async def test_a_run_that_is_cancelled_says_so_and_its_skill_has_ended() -> None:
     ended: list[str] = []
 
     async def make(listener: Listener) -> InvokeResult:
@@ -480,7 +428,7 @@ def test_a_run_that_is_cancelled_says_so_and_its_skill_has_ended() -> None:
         finally:
             ended.append("skill")
 
-    async def body(one: Doing) -> None:
+    async with live_run() as one:
         task = asyncio.create_task(one.live.run(make))
         await one.until("start")
         one.live.cancel()
@@ -489,20 +437,16 @@ def test_a_run_that_is_cancelled_says_so_and_its_skill_has_ended() -> None:
         run, kinds = await one.written()
         assert (run.state, run.status, kinds, ended) == (RunState.CANCELLED, 499, ["start", "result"], ["skill"])
 
-    doing(body)
 
-
-def test_a_run_that_is_cancelled_before_it_begins_never_begins() -> None:
-    async def body(one: Doing) -> None:
+async def test_a_run_that_is_cancelled_before_it_begins_never_begins() -> None:
+    async with live_run() as one:
         one.live.cancel()
         await one.live.run(for_ever)
         run, kinds = await one.written()
         assert (run.state, kinds) == (RunState.CANCELLED, ["result"])
 
-    doing(body)
 
-
-def test_a_skill_that_is_done_in_spite_of_the_cancellation_has_its_result() -> None:
+async def test_a_skill_that_is_done_in_spite_of_the_cancellation_has_its_result() -> None:
     async def make(listener: Listener) -> InvokeResult:
         try:
             await for_ever(listener)
@@ -510,18 +454,16 @@ def test_a_skill_that_is_done_in_spite_of_the_cancellation_has_its_result() -> N
             return succeeded()
         raise AssertionError
 
-    async def body(one: Doing) -> None:
+    async with live_run() as one:
         task = asyncio.create_task(one.live.run(make))
         await one.until("start")
         one.live.cancel()
         await task
         assert (await one.written())[0].state is RunState.SUCCEEDED
 
-    doing(body)
 
-
-def test_when_the_host_stops_the_run_is_interrupted() -> None:
-    async def body(one: Doing) -> None:
+async def test_when_the_host_stops_the_run_is_interrupted() -> None:
+    async with live_run() as one:
         task = asyncio.create_task(one.live.run(for_ever))
         await one.until("start")
         task.cancel()
@@ -529,12 +471,10 @@ def test_when_the_host_stops_the_run_is_interrupted() -> None:
         run, _ = await one.written()
         assert (run.state, run.status) == (RunState.INTERRUPTED, 503)
 
-    doing(body)
-
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_a_run_that_is_stopped_is_interrupted_whether_or_not_it_has_begun(begun: bool) -> None:
-    async def body(one: Doing) -> None:
+async def test_a_run_that_is_stopped_is_interrupted_whether_or_not_it_has_begun(begun: bool) -> None:
+    async with live_run() as one:
         task = asyncio.create_task(one.live.run(for_ever))
         if begun:
             await one.until("start")
@@ -544,52 +484,44 @@ def test_a_run_that_is_stopped_is_interrupted_whether_or_not_it_has_begun(begun:
         run, kinds = await one.written()
         assert (run.state, run.status, kinds[-1]) == (RunState.INTERRUPTED, 503, "result")
 
-    doing(body)
 
-
-def test_an_error_of_ours_is_the_result() -> None:
+async def test_an_error_of_ours_is_the_result() -> None:
     async def make(listener: Listener) -> InvokeResult:
         raise InvalidArgument("text", "is missing")
 
-    async def body(one: Doing) -> None:
+    async with live_run() as one:
         await one.live.run(make)
         run, _ = await one.written()
         assert (run.state, run.status) == (RunState.FAILED, 400)
 
-    doing(body)
 
-
-def test_a_fault_of_the_host_is_written_too_and_not_hidden() -> None:
+async def test_a_fault_of_the_host_is_written_too_and_not_hidden() -> None:
     async def make(listener: Listener) -> InvokeResult:
         raise ZeroDivisionError
 
-    async def body(one: Doing) -> None:
+    async with live_run() as one:
         with pytest.raises(ZeroDivisionError):
             await one.live.run(make)
         run, _ = await one.written()
         assert (run.state, run.status) == (RunState.FAILED, 500)
 
-    doing(body)
 
-
-def test_what_comes_after_the_end_is_not_shown() -> None:
+async def test_what_comes_after_the_end_is_not_shown() -> None:
     listeners: list[Listener] = []
 
     async def make(listener: Listener) -> InvokeResult:
         listeners.append(listener)
         return succeeded()
 
-    async def body(one: Doing) -> None:
+    async with live_run() as one:
         await one.live.run(make)
         listeners[0](SkillOutputEvent("stdout", {"text": "late"}))
         await asyncio.sleep(0)
         assert (await one.written())[1] == ["result"]
         assert one.output.take() == []
 
-    doing(body)
 
-
-def test_a_disk_that_is_away_for_a_while_delays_the_end_and_loses_nothing(
+async def test_a_disk_that_is_away_for_a_while_delays_the_end_and_loses_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "host.db"
@@ -598,7 +530,7 @@ def test_a_disk_that_is_away_for_a_while_delays_the_end_and_loses_nothing(
         listener(SkillOutputEvent("stdout", {"text": "x"}))
         return succeeded()
 
-    async def body(one: Doing) -> None:
+    async with live_run(path) as one:
         # A new database has no such run; a directory is none at all.
         for file in tmp_path.glob("host.db*"):
             file.rename(tmp_path / f"away-{file.name}")
@@ -614,8 +546,6 @@ def test_a_disk_that_is_away_for_a_while_delays_the_end_and_loses_nothing(
         await task
         run, kinds = await one.written()
         assert (run.state, kinds) == (RunState.SUCCEEDED, ["stdout", "result"])
-
-    doing(body, path)
 
 
 def shown(text: str) -> SkillOutputEvent:

@@ -146,11 +146,8 @@ async def test_a_fault_of_a_runner_is_told_in_the_log_only(
     async def broken(call: Call) -> Outcome:
         raise error("hunter22")
 
-    async def ask() -> InvokeResult:
-        return await invoke(host_of({"broken": broken}), "broken")
-
     with caplog.at_level(logging.ERROR, "openskills.host"):
-        result = await ask()
+        result = await invoke(host_of({"broken": broken}), "broken")
     assert result.status == 500
     assert "hunter22" not in str(result)
     assert "hunter22" in caplog.text

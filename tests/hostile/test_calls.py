@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from openskills.host.model import HostLimits, Outcome, Registration, SkillRunner, SkillStartMethod
+from openskills.host.model import HostLimits, Outcome, Registration, SkillStartMethod
 from tests.conftest import RequireProgram
-from tests.host.calls_made import called, python_skill, with_runner
+from tests.host.calls_made import called, open_runner, python_skill
 from tests.long_form import LONG
 
 ROUNDS = 500 if LONG else 10
@@ -214,10 +214,11 @@ def _random_choices() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("choose", [lambda: [[kind] for kind in KINDS], _random_choices], ids=["each", "random"])
-def test_a_call_sees_nothing_of_the_one_before(
+async def test_a_call_sees_nothing_of_the_one_before(
     tmp_path: Path, skill: Registration, choose: Callable[[], list[list[str]]]
 ) -> None:
-    async def work(runner: SkillRunner) -> None:
+    async with open_runner(tmp_path, skill) as runner:
+
         async def look() -> dict[str, Any]:
             return _read(await runner.invoke(skill, called({"mark": "", "kinds": []})))
 
@@ -228,8 +229,6 @@ def test_a_call_sees_nothing_of_the_one_before(
             assert await look() == first, kinds
             # One more: an answer may be late by one call.
             assert await look() == first, kinds
-
-    with_runner(tmp_path, skill, work)
 
 
 def _read(outcome: Outcome) -> dict[str, Any]:

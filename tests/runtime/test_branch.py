@@ -116,15 +116,12 @@ async def test_a_text_is_the_same_in_every_use_of_a_branch_whatever_happens_on_d
         async with runtime.session("s", options=options, branch=branch) as session:
             return str(session.context([{"role": "user", "content": "hi"}]))
 
-    async def go() -> list[str]:
-        branch = Branch()
-        async with runtime.session("s", options=options, branch=branch) as session:
-            await session.call("skill_load", {"skill": "pdf"})
-        first = await request(Branch(branch.state))
-        write_skill("pdf", body="# Something else")
-        return [first, await request(Branch(branch.state))]
-
-    first, second = await go()
+    branch = Branch()
+    async with runtime.session("s", options=options, branch=branch) as session:
+        await session.call("skill_load", {"skill": "pdf"})
+    first = await request(Branch(branch.state))
+    write_skill("pdf", body="# Something else")
+    second = await request(Branch(branch.state))
     assert "# How to work with pdf" in first
     assert first == second
 

@@ -1,6 +1,5 @@
 """Whatever a model, a user and a framework do: what counts as loaded is in the request, once, and nothing else is."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -91,24 +90,21 @@ async def step(talk: Transcript, kind: str, what: Any) -> None:
 
 @settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(options=_options, steps=st.lists(_steps, max_size=10))
-def test_what_is_loaded_is_in_the_request_once_and_nothing_else_is(
+async def test_what_is_loaded_is_in_the_request_once_and_nothing_else_is(
     tmp_path: Path, options: SessionOptions, steps: list[tuple[str, Any]]
 ) -> None:
     if not (tmp_path / "skills").exists():
         make_skills(tmp_path)
 
-    async def go() -> None:
-        runtime = runtime_in(tmp_path, options=options)
-        async with runtime.session("s") as session:
-            talk = Transcript(session)
-            talk.user("hello")
-            for kind, what in steps:
-                await step(talk, kind, what)
-                request = talk.request()
-                check(session, request)
-                again = session.context(talk.messages)
-                assert again == request
-                if options.max_loaded_skills:
-                    assert len(session.loaded_skills()) <= options.max_loaded_skills
-
-    asyncio.run(go())
+    runtime = runtime_in(tmp_path, options=options)
+    async with runtime.session("s") as session:
+        talk = Transcript(session)
+        talk.user("hello")
+        for kind, what in steps:
+            await step(talk, kind, what)
+            request = talk.request()
+            check(session, request)
+            again = session.context(talk.messages)
+            assert again == request
+            if options.max_loaded_skills:
+                assert len(session.loaded_skills()) <= options.max_loaded_skills

@@ -1,6 +1,5 @@
 """A real PostgreSQL server for tests, one per process that runs them."""
 
-import asyncio
 import os
 import pwd
 import signal
@@ -14,6 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
+from openskills.sync import run
 from tests.servers.started import Started, free_port, own_directory
 
 PASSWORD = "pass/word?#@ of tests"
@@ -33,7 +33,7 @@ class PostgresServer:
 
     def fetch(self, sql: str, *args: object, database: str = "postgres") -> list[tuple[Any, ...]]:
         """Ask the server something, beside the code under test."""
-        return asyncio.run(_fetch(self.url(database), sql, args))
+        return run(_fetch(self.url(database), sql, args))
 
     def new_database(self) -> str:
         """The address of an empty database that nobody else uses."""

@@ -1,6 +1,6 @@
 """What tests of session stores share."""
 
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -9,7 +9,6 @@ import pytest
 from openskills.session.open import open_session_store
 from openskills.session.store import AppendEventHook, SessionStore
 from openskills.settings import Settings
-from openskills.sync import run
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 
@@ -39,7 +38,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def make_store(store_url: str, tmp_path: Path) -> Generator[MakeStore]:
+async def make_store(store_url: str, tmp_path: Path) -> AsyncGenerator[MakeStore]:
     """Makes stores at one address, and closes them afterwards."""
     made: list[DurableStore] = []
     settings = Settings.from_env({"HOME": str(tmp_path)})
@@ -50,4 +49,4 @@ def make_store(store_url: str, tmp_path: Path) -> Generator[MakeStore]:
 
     yield make
     for store in made:
-        run(store.close())
+        await store.close()

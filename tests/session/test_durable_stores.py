@@ -20,7 +20,6 @@ from openskills.session.events import Event, apply_delta, new_event
 from openskills.session.open import open_session_store
 from openskills.session.store import Session, SessionKey, SessionStore
 from openskills.settings import Settings
-from openskills.sync import run
 from openskills.testing.stores import check_session_store
 from tests.architecture.project import ROOT
 from tests.long_form import LONG
@@ -47,8 +46,8 @@ def begin(process: "subprocess.Popen[str]") -> None:
     process.stdin.flush()
 
 
-def session(store: SessionStore, key: SessionKey = KEY) -> Session:
-    found = run(store.get(key))
+async def session(store: SessionStore, key: SessionKey = KEY) -> Session:
+    found = await store.get(key)
     assert found is not None
     return found
 
@@ -66,16 +65,16 @@ def check_log(found: Session, acknowledged: Mapping[tuple[str, int], int]) -> No
     assert state == found.state
 
 
-def test_it_keeps_every_promise_of_a_store(make_store: MakeStore) -> None:
-    run(check_session_store(make_store))
+async def test_it_keeps_every_promise_of_a_store(make_store: MakeStore) -> None:
+    await check_session_store(make_store)
 
 
-def test_one_store_that_everybody_shares_keeps_them_too(make_store: MakeStore) -> None:
+async def test_one_store_that_everybody_shares_keeps_them_too(make_store: MakeStore) -> None:
     shared = make_store(None)
-    run(check_session_store(lambda hook: make_store(hook) if hook else shared))
+    await check_session_store(lambda hook: make_store(hook) if hook else shared)
 
 
-def test_processes_that_append_at_once_lose_no_event(store_url: str, make_store: MakeStore) -> None:
+async def test_processes_that_append_at_once_lose_no_event(store_url: str, make_store: MakeStore) -> None:
     acknowledged: dict[tuple[str, int], int] = {}
     with ThreadPoolExecutor(PROCESSES) as threads:
 
@@ -90,11 +89,11 @@ def test_processes_that_append_at_once_lose_no_event(store_url: str, make_store:
         for one in threads.map(follow, [f"p{number}" for number in range(PROCESSES)]):
             acknowledged |= one
     assert sorted(acknowledged.values()) == list(range(1, PROCESSES * EVENTS + 1))
-    check_log(session(make_store(None)), acknowledged)
+    check_log(await session(make_store(None)), acknowledged)
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_by_kill_9_at_random_moments(store_url: str, make_store: MakeStore) -> None:
+async def test_nothing_acknowledged_is_lost_by_kill_9_at_random_moments(store_url: str, make_store: MakeStore) -> None:
     dice = random.Random(20260103)
     store = make_store(counting)
     acknowledged: dict[tuple[str, int], int] = {}
@@ -112,15 +111,15 @@ def test_nothing_acknowledged_is_lost_by_kill_9_at_random_moments(store_url: str
             for line in process.stdout.read().splitlines():
                 _, number, seq = line.split()
                 acknowledged[name, int(number)] = int(seq)
-        check_log(session(store), acknowledged)
+        check_log(await session(store), acknowledged)
         # Whoever comes next is not kept waiting by what the dead one held.
-        done = run(store.append(KEY, event_of("after", turn)))
+        done = await store.append(KEY, event_of("after", turn))
         acknowledged["after", turn] = done.event.seq
     assert len(acknowledged) > 2 * KILLS
-    check_log(session(make_store(None)), acknowledged)
+    check_log(await session(make_store(None)), acknowledged)
 
 
-def test_threads_with_loops_of_their_own_lose_no_event(make_store: MakeStore) -> None:
+async def test_threads_with_loops_of_their_own_lose_no_event(make_store: MakeStore) -> None:
     store = make_store(counting)
 
     async def append(number: int) -> int:
@@ -134,21 +133,21 @@ def test_threads_with_loops_of_their_own_lose_no_event(make_store: MakeStore) ->
     with ThreadPoolExecutor(6) as threads:
         done = [one.result() for one in [threads.submit(asyncio.run, append(number)) for number in range(6)]]
     assert sum(done) == 30
-    check_log(session(store), {})
-    assert session(store).state["count"] == "30"
+    check_log(await session(store), {})
+    assert (await session(store)).state["count"] == "30"
 
 
-def test_what_one_store_has_written_another_reads(make_store: MakeStore) -> None:
+async def test_what_one_store_has_written_another_reads(make_store: MakeStore) -> None:
     writer = make_store(None)
     event = new_event("a", "message", {"text": "\0 \ud800 图"}, {"a": "1"})
-    run(writer.append(KEY, event))
-    run(writer.close())
-    assert session(make_store(None)).events[0].payload == event.payload
-    assert session(writer).state == {"a": "1"}, "a store that was closed cannot be used again"
+    await writer.append(KEY, event)
+    await writer.close()
+    assert (await session(make_store(None))).events[0].payload == event.payload
+    assert (await session(writer)).state == {"a": "1"}, "a store that was closed cannot be used again"
 
 
 @pytest.mark.parametrize("kind", [OSError, ConnectionError, TimeoutError, sqlite3.OperationalError, ValueError])
-def test_what_a_hook_raises_arrives_as_it_is_and_nothing_is_stored(
+async def test_what_a_hook_raises_arrives_as_it_is_and_nothing_is_stored(
     make_store: MakeStore, kind: type[Exception]
 ) -> None:
     def refuse(event: Event, state: Mapping[str, str]) -> NoReturn:
@@ -156,19 +155,19 @@ def test_what_a_hook_raises_arrives_as_it_is_and_nothing_is_stored(
 
     store = make_store(refuse)
     with pytest.raises(kind, match="of the hook"):
-        run(store.append(KEY, new_event("a", "message")))
-    assert run(store.get(KEY)) is None
-    assert run(make_store(None).append(KEY, new_event("a", "message"))).revision == 1
+        await store.append(KEY, new_event("a", "message"))
+    assert await store.get(KEY) is None
+    assert (await make_store(None).append(KEY, new_event("a", "message"))).revision == 1
 
 
-def test_an_event_of_10_mb_comes_back_whole(make_store: MakeStore) -> None:
+async def test_an_event_of_10_mb_comes_back_whole(make_store: MakeStore) -> None:
     store = make_store(None)
     text = "图" * 1_000_000 + "x" * 7_000_000
-    run(store.append(KEY, new_event("a", "message", {"text": text})))
-    assert session(store).events[0].payload["text"] == text
+    await store.append(KEY, new_event("a", "message", {"text": text}))
+    assert (await session(store)).events[0].payload["text"] == text
 
 
-def test_ids_and_keys_of_any_length_that_is_allowed_are_kept(make_store: MakeStore) -> None:
+async def test_ids_and_keys_of_any_length_that_is_allowed_are_kept(make_store: MakeStore) -> None:
     # So that nothing can be compressed to what an index takes.
     dice = random.Random(7)
     store = make_store(None)
@@ -176,24 +175,24 @@ def test_ids_and_keys_of_any_length_that_is_allowed_are_kept(make_store: MakeSto
     key = SessionKey(*ids[:3])
     state = {"".join(chr(dice.randrange(0x4E00, 0x9FFF)) for _ in range(5000)): ids[3]}
     event = Event(ids[3], ids[4], ids[0], new_event("a", "b").at, {}, state)
-    run(store.append(key, event))
-    assert run(store.append(key, event)).revision == 1
-    assert session(store, key).state == state
-    assert [info.key for info in run(store.list(*ids[:2]))] == [key]
+    await store.append(key, event)
+    assert (await store.append(key, event)).revision == 1
+    assert (await session(store, key)).state == state
+    assert [info.key for info in await store.list(*ids[:2])] == [key]
 
 
-def test_deleting_takes_everything_and_nothing_of_others(make_store: MakeStore) -> None:
+async def test_deleting_takes_everything_and_nothing_of_others(make_store: MakeStore) -> None:
     store = make_store(counting)
     for number in range(3):
-        run(store.append(KEY, event_of("a", number)))
-        run(store.append(OTHER, event_of("a", number)))
-    assert run(store.delete(KEY))
-    check_log(session(store, OTHER), {("a", 0): 1, ("a", 1): 2, ("a", 2): 3})
-    run(store.append(KEY, event_of("b", 0)))
-    check_log(session(store), {("b", 0): 1})
+        await store.append(KEY, event_of("a", number))
+        await store.append(OTHER, event_of("a", number))
+    assert await store.delete(KEY)
+    check_log(await session(store, OTHER), {("a", 0): 1, ("a", 1): 2, ("a", 2): 3})
+    await store.append(KEY, event_of("b", 0))
+    check_log(await session(store), {("b", 0): 1})
 
 
-def test_a_conversation_that_is_deleted_and_begun_by_others_is_never_half_of_each(make_store: MakeStore) -> None:
+async def test_a_conversation_that_is_deleted_and_begun_by_others_is_never_half_of_each(make_store: MakeStore) -> None:
     store, writer = make_store(None), make_store(counting)
     seen: list[int] = []
 
@@ -204,53 +203,44 @@ def test_a_conversation_that_is_deleted_and_begun_by_others_is_never_half_of_eac
             await asyncio.gather(*(writer.append(KEY, event_of(f"w{turn}", number)) for number in range(4)))
             await writer.delete(KEY)
 
-    async def look() -> None:
-        writing = asyncio.ensure_future(write())
-        while not writing.done():
-            found = await store.get(KEY)
-            if found is not None:
-                check_log(found, {})
-                assert len({event.payload["by"] for event in found.events}) == 1
-                seen.append(found.revision)
-        await writing
-
-    run(look())
+    writing = asyncio.ensure_future(write())
+    while not writing.done():
+        found = await store.get(KEY)
+        if found is not None:
+            check_log(found, {})
+            assert len({event.payload["by"] for event in found.events}) == 1
+            seen.append(found.revision)
+    await writing
     assert len(seen) >= 20
 
 
-def test_appending_does_not_make_others_wait_for_the_loop(make_store: MakeStore) -> None:
+async def test_appending_does_not_make_others_wait_for_the_loop(make_store: MakeStore) -> None:
     store = make_store(None)
 
-    async def beats() -> int:
-        appending = asyncio.ensure_future(asyncio.gather(*(store.append(KEY, event_of("a", n)) for n in range(30))))
-        count = 0
-        while not appending.done():
-            await asyncio.sleep(0)
-            count += 1
-        await appending
-        return count
-
-    assert run(beats()) > 30
+    appending = asyncio.ensure_future(asyncio.gather(*(store.append(KEY, event_of("a", n)) for n in range(30))))
+    count = 0
+    while not appending.done():
+        await asyncio.sleep(0)
+        count += 1
+    await appending
+    assert count > 30
 
 
 @pytest.mark.slow
-def test_many_events_are_appended_and_read_in_order(make_store: MakeStore) -> None:
+async def test_many_events_are_appended_and_read_in_order(make_store: MakeStore) -> None:
     store, many = make_store(None), 2_000 if LONG else 600
 
-    async def append() -> None:
-        for number in range(many):
-            await store.append(KEY, new_event("a", "message", {"n": number}))
-
-    run(append())
-    assert [event.payload["n"] for event in session(store).events] == list(range(many))
-    late = run(store.get(KEY, after=many - 3))
+    for number in range(many):
+        await store.append(KEY, new_event("a", "message", {"n": number}))
+    assert [event.payload["n"] for event in (await session(store)).events] == list(range(many))
+    late = await store.get(KEY, after=many - 3)
     assert late is not None
     assert [event.seq for event in late.events] == [many - 2, many - 1, many]
 
 
-def test_without_an_address_sessions_are_in_a_file_of_the_state_directory(tmp_path: Path) -> None:
+async def test_without_an_address_sessions_are_in_a_file_of_the_state_directory(tmp_path: Path) -> None:
     settings = Settings.from_env({"HOME": str(tmp_path)})
     store: DurableStore = open_session_store(None, settings)  # pyright: ignore[reportAssignmentType]
-    run(store.append(KEY, new_event("a", "message")))
-    run(store.close())
+    await store.append(KEY, new_event("a", "message"))
+    await store.close()
     assert (settings.state_dir / "sessions.db").is_file()

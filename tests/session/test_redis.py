@@ -8,7 +8,7 @@ The keys of one user lie together; nobody else's are among them.
 import asyncio
 import signal
 import traceback
-from collections.abc import Generator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -27,7 +27,6 @@ from openskills.session.redis import (
     sessions_key,
 )
 from openskills.session.store import SessionKey, strip_credentials
-from openskills.sync import run
 from tests.servers.redis import PASSWORD, RedisServer
 from tests.servers.started import free_port
 
@@ -35,39 +34,37 @@ KEY = SessionKey("app", "erika", "s1")
 
 
 @pytest.fixture
-def store(redis_server: RedisServer) -> Generator[RedisSessionStore]:
+async def store(redis_server: RedisServer) -> AsyncGenerator[RedisSessionStore]:
     redis_server.ask("FLUSHALL")
     made = RedisSessionStore(redis_server.url())
     yield made
-    run(made.close())
+    await made.close()
 
 
 def test_making_one_touches_nothing() -> None:
     RedisSessionStore("redis://:secret@127.0.0.1:1/0")
 
 
-def test_after_kill_9_of_the_server_every_acknowledged_event_is_there_and_the_store_goes_on(
+async def test_after_kill_9_of_the_server_every_acknowledged_event_is_there_and_the_store_goes_on(
     redis_server: RedisServer, store: RedisSessionStore
 ) -> None:
     event = new_event("a", "message")
 
-    async def kill_in_the_middle() -> list[str]:
-        acknowledged = [(await store.append(KEY, new_event("a", "message"))).event.id for _ in range(20)]
-        await asyncio.to_thread(redis_server.started.end, signal.SIGKILL)
-        with pytest.raises(SessionsUnavailable) as raised:
-            await store.append(KEY, event)
-        assert raised.value.retryable
-        return acknowledged
-
-    acknowledged = run(kill_in_the_middle())
+    acknowledged = [(await store.append(KEY, new_event("a", "message"))).event.id for _ in range(20)]
+    await asyncio.to_thread(redis_server.started.end, signal.SIGKILL)
+    with pytest.raises(SessionsUnavailable) as raised:
+        await store.append(KEY, event)
+    assert raised.value.retryable
     redis_server.started.start()
-    assert run(store.append(KEY, event)).revision == 21
-    found = run(store.get(KEY))
+    assert (await store.append(KEY, event)).revision == 21
+    found = await store.get(KEY)
     assert found is not None
     assert [one.id for one in found.events] == [*acknowledged, event.id]
 
 
-def test_a_hook_decides_anew_when_somebody_was_faster(redis_server: RedisServer, store: RedisSessionStore) -> None:
+async def test_a_hook_decides_anew_when_somebody_was_faster(
+    redis_server: RedisServer, store: RedisSessionStore
+) -> None:
     seen: list[int] = []
 
     def slow(event: Event, state: Mapping[str, str]) -> Event:
@@ -84,48 +81,50 @@ def test_a_hook_decides_anew_when_somebody_was_faster(redis_server: RedisServer,
         await other.close()
 
     hooked = RedisSessionStore(redis_server.url(), slow)
-    assert run(hooked.append(KEY, new_event("a", "message", delta={"mine": "1"}))).revision == 2
-    run(hooked.close())
+    assert (await hooked.append(KEY, new_event("a", "message", delta={"mine": "1"}))).revision == 2
+    await hooked.close()
     assert seen == [0, 1]
-    found = run(store.get(KEY))
+    found = await store.get(KEY)
     assert found is not None
     assert found.state == {"other": "1", "mine": "1"}
 
 
-def test_a_conversation_of_which_the_server_has_lost_a_part_is_an_error(
+async def test_a_conversation_of_which_the_server_has_lost_a_part_is_an_error(
     redis_server: RedisServer, store: RedisSessionStore
 ) -> None:
     for _ in range(3):
-        run(store.append(KEY, new_event("a", "message")))
+        await store.append(KEY, new_event("a", "message"))
     # What a server does that may throw away what was not used for long.
     redis_server.ask("DEL", session_keys(KEY)[1])
     with pytest.raises(SkillError, match="the log of session 's1' is damaged: 0 of 3 events found"):
-        run(store.get(KEY))
+        await store.get(KEY)
 
 
-def test_deleting_leaves_no_key_behind(redis_server: RedisServer, store: RedisSessionStore) -> None:
-    run(store.append(KEY, new_event("a", "message")))
+async def test_deleting_leaves_no_key_behind(redis_server: RedisServer, store: RedisSessionStore) -> None:
+    await store.append(KEY, new_event("a", "message"))
     assert len(redis_server.ask("KEYS", "*")) == 5
-    assert run(store.delete(KEY))
+    assert await store.delete(KEY)
     assert redis_server.ask("KEYS", "*") == ["openskills:schema"]
 
 
-def test_a_server_without_room_says_so_and_stores_nothing(redis_server: RedisServer, store: RedisSessionStore) -> None:
-    run(store.append(KEY, new_event("a", "message")))
+async def test_a_server_without_room_says_so_and_stores_nothing(
+    redis_server: RedisServer, store: RedisSessionStore
+) -> None:
+    await store.append(KEY, new_event("a", "message"))
     redis_server.ask("CONFIG", "SET", "maxmemory", "1")
     try:
         with pytest.raises(SkillError, match="maxmemory"):
-            run(store.append(KEY, new_event("a", "message", {"text": "x"})))
+            await store.append(KEY, new_event("a", "message", {"text": "x"}))
     finally:
         redis_server.ask("CONFIG", "SET", "maxmemory", "0")
-    assert run(store.append(KEY, new_event("a", "message"))).revision == 2
+    assert (await store.append(KEY, new_event("a", "message"))).revision == 2
 
 
-def test_an_append_reads_nothing_of_the_log(redis_server: RedisServer, store: RedisSessionStore) -> None:
+async def test_an_append_reads_nothing_of_the_log(redis_server: RedisServer, store: RedisSessionStore) -> None:
     for _ in range(50):
-        run(store.append(KEY, new_event("a", "message")))
+        await store.append(KEY, new_event("a", "message"))
     redis_server.ask("CONFIG", "RESETSTAT")
-    run(store.append(KEY, new_event("a", "message")))
+    await store.append(KEY, new_event("a", "message"))
     used = set(redis_server.ask("INFO", "commandstats"))
     assert "cmdstat_rpush" in used
     assert not used & {"cmdstat_lrange", "cmdstat_lindex", "cmdstat_hgetall"}
@@ -139,8 +138,8 @@ async def used(url: str) -> object:
         await client.close()
 
 
-def test_a_script_gets_its_keys_and_arguments(redis_server: RedisServer) -> None:
-    assert run(used(redis_server.url())) == [b"key", b"5"]
+async def test_a_script_gets_its_keys_and_arguments(redis_server: RedisServer) -> None:
+    assert await used(redis_server.url()) == [b"key", b"5"]
 
 
 @pytest.mark.parametrize(
@@ -157,22 +156,22 @@ def test_a_script_gets_its_keys_and_arguments(redis_server: RedisServer) -> None
         ("redis://:geheim@127.0.0.1:{port}/0?socket_timeout=geheim", InvalidArgument, "has an invalid URL"),
     ],
 )
-def test_what_goes_wrong_is_said_without_the_password(
+async def test_what_goes_wrong_is_said_without_the_password(
     redis_server: RedisServer, address: str, kind: type[SkillError], said: str
 ) -> None:
     url = address.format(free=free_port(), port=redis_server.port, url=redis_server.url())
     with pytest.raises(kind, match=said) as raised:
-        run(used(url))
+        await used(url)
     assert raised.type is kind
     whole_story = "".join(traceback.format_exception(raised.value))
     assert not any(secret in whole_story for secret in ("geheim", "heim@", PASSWORD, "pass%2Fword"))
 
 
-def test_a_server_with_data_of_a_newer_version_is_refused_and_left_alone(redis_server: RedisServer) -> None:
+async def test_a_server_with_data_of_a_newer_version_is_refused_and_left_alone(redis_server: RedisServer) -> None:
     redis_server.ask("SET", "openskills:schema", "7")
     try:
         with pytest.raises(SkillError, match="was written by a newer OpenSkill: its schema version is 7"):
-            run(used(redis_server.url()))
+            await used(redis_server.url())
         assert redis_server.ask("GET", "openskills:schema") == "7"
     finally:
         redis_server.ask("DEL", "openskills:schema")

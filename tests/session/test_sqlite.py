@@ -240,12 +240,9 @@ async def test_threads_and_loops_use_one_connection_in_one_thread(tmp_path: Path
 
 
 async def test_work_sees_the_context_of_its_caller(tmp_path: Path) -> None:
-    async def ask() -> str:
-        asked_by.set("erika")
-        return await file.use(lambda _: asked_by.get())
-
     file = open_thread(tmp_path / "x.db", timeout=1)
-    assert await ask() == "erika"
+    asked_by.set("erika")
+    assert await file.use(lambda _: asked_by.get()) == "erika"
     await file.close()
 
 
@@ -256,18 +253,15 @@ async def test_the_loop_goes_on_while_others_write_and_the_writer_waits_for_them
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
 
-    async def append_beside_the_other() -> tuple[int, bool, int]:
-        appending = asyncio.ensure_future(store.append(KEY, new_event("a", "message")))
-        # The loop turns, and who reads is answered; the append cannot end as long as the other has not.
-        for _ in range(100):
-            await asyncio.sleep(0.001)
-        read = await store.get(KEY)
-        assert read is not None
-        waited = not appending.done()
-        other.execute("COMMIT")
-        return read.revision, waited, (await appending).revision
-
-    assert await append_beside_the_other() == (1, True, 2)
+    appending = asyncio.ensure_future(store.append(KEY, new_event("a", "message")))
+    # The loop turns, and who reads is answered; the append cannot end as long as the other has not.
+    for _ in range(100):
+        await asyncio.sleep(0.001)
+    read = await store.get(KEY)
+    assert read is not None
+    waited = not appending.done()
+    other.execute("COMMIT")
+    assert (read.revision, waited, (await appending).revision) == (1, True, 2)
     other.close()
     await store.close()
 
@@ -319,19 +313,16 @@ async def test_a_cancelled_call_leaves_the_file_usable(tmp_path: Path) -> None:
     def hold(_: SqliteConnection) -> bool:
         return go_on.wait(30)
 
-    async def cancel() -> str:
-        holding = asyncio.ensure_future(file.use(hold))
-        waiting = asyncio.ensure_future(file.use(lambda _: "never"))
-        await asyncio.sleep(0)
-        for task in (holding, waiting):
-            task.cancel()
-        await asyncio.wait([holding, waiting])
-        assert holding.cancelled()
-        assert waiting.cancelled()
-        go_on.set()
-        return await file.use(lambda _: "used")
-
-    assert await cancel() == "used"
+    holding = asyncio.ensure_future(file.use(hold))
+    waiting = asyncio.ensure_future(file.use(lambda _: "never"))
+    await asyncio.sleep(0)
+    for task in (holding, waiting):
+        task.cancel()
+    await asyncio.wait([holding, waiting])
+    assert holding.cancelled()
+    assert waiting.cancelled()
+    go_on.set()
+    assert await file.use(lambda _: "used") == "used"
     await file.close()
 
 

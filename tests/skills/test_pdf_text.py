@@ -168,31 +168,23 @@ async def test_what_the_skill_declares_is_installed_and_the_model_reads_the_file
     scope = Scope("openskills", "local", "s")
     rules = CommandRules(index=PackageIndex(no_index=True, find_links=(str(tmp_path / "wheels"),)))
 
-    async def install() -> None:
-        place = open_executor("sandbox", settings_in(tmp_path))
-        try:
-            bench = await open_command_runner(place, settings_in(tmp_path), scope, rules=rules)
-            await bench.stage("pdf-text", folder)
-            done = await bench.provide_packages("pdf-text", "true", PackageOptions(install=InstallMode.ALWAYS))
-            assert done.environment.mounts, done.warnings
-            await bench.close()
-        finally:
-            await place.close()
-
-    async def read() -> None:
-        options = SessionOptions(index=rules.index)
-        made = runtime_in(tmp_path, executor="sandbox", options=options)
-        async with made as runtime, runtime.session("s") as session:
-            session.add_file("paper.pdf", pdf(THREE))
-            talk = Transcript(session)
-            talk.user("What does the paper say?")
-            await talk.load("pdf-text")
-            command = "python3 scripts/pdf_text.py inputs/paper.pdf --output paper.txt"
-            (result,) = await talk.call(
-                ("skill_run", {"skill": "pdf-text", "command": command, "output_files": ["out/*"]})
-            )
-            assert result.data["exit_code"] == 0, result.text
-            assert "Hello (world)" in result.data["output_files"][0]["content"]
-
-    await install()
-    await read()
+    place = open_executor("sandbox", settings_in(tmp_path))
+    try:
+        bench = await open_command_runner(place, settings_in(tmp_path), scope, rules=rules)
+        await bench.stage("pdf-text", folder)
+        done = await bench.provide_packages("pdf-text", "true", PackageOptions(install=InstallMode.ALWAYS))
+        assert done.environment.mounts, done.warnings
+        await bench.close()
+    finally:
+        await place.close()
+    options = SessionOptions(index=rules.index)
+    made = runtime_in(tmp_path, executor="sandbox", options=options)
+    async with made as runtime, runtime.session("s") as session:
+        session.add_file("paper.pdf", pdf(THREE))
+        talk = Transcript(session)
+        talk.user("What does the paper say?")
+        await talk.load("pdf-text")
+        command = "python3 scripts/pdf_text.py inputs/paper.pdf --output paper.txt"
+        (result,) = await talk.call(("skill_run", {"skill": "pdf-text", "command": command, "output_files": ["out/*"]}))
+        assert result.data["exit_code"] == 0, result.text
+        assert "Hello (world)" in result.data["output_files"][0]["content"]

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from opentelemetry import trace
 
 from openskills.errors import NotLoaded
+from openskills.sync import run
 from openskills.telemetry.context import JsonFormatter, bind, get_context, trace_id
 from openskills.telemetry.spans import span
 from tests.telemetry.telemetry import logged, watched
@@ -79,6 +80,7 @@ async def test_what_is_bound_is_there_in_threads_and_through_the_bridge() -> Non
 
     with bind("abc"):
         assert await here() == ("abc", "abc")
+        assert run(here()) == ("abc", "abc")
 
 
 async def test_two_tasks_do_not_see_what_the_other_has_bound() -> None:

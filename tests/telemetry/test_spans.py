@@ -27,16 +27,13 @@ async def test_spans_nest_across_awaits_tasks_and_threads() -> None:
         with span(name):
             await asyncio.sleep(0)
 
-    async def scenario() -> None:
+    with watched() as watcher:
         with span("outer"):
             await inner("awaited")
             await asyncio.gather(inner("task"), asyncio.create_task(inner("other task")))
             await asyncio.to_thread(in_thread)
         with span("after"):
             pass
-
-    with watched() as watcher:
-        await scenario()
         assert [watcher.parent(name) for name in ("awaited", "task", "other task", "thread")] == ["outer"] * 4
         assert [watcher.parent(name) for name in ("outer", "after")] == [None, None]
 
@@ -78,7 +75,7 @@ def test_an_error_that_became_a_result_can_be_told() -> None:
 
 
 async def test_a_span_that_another_task_ends_has_nothing_below_it_and_ends_once() -> None:
-    async def scenario() -> None:
+    with watched() as watcher, logged() as log:
         with span("starting"):
             running = span("running")
             with span("beside"):
@@ -91,9 +88,6 @@ async def test_a_span_that_another_task_ends_has_nothing_below_it_and_ends_once(
             running.set(too_late=True)
 
         await asyncio.create_task(end())
-
-    with watched() as watcher, logged() as log:
-        await scenario()
         assert watcher.parent("running") == watcher.parent("beside") == "starting"
         assert attributes(watcher.one("running")) == {"exit_code": 0}
     assert [line["span"] for line in log.lines] == ["beside", "starting", "running"]

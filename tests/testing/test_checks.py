@@ -6,14 +6,14 @@ What promises are tried with sees what is there.
 """
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.executors.spec import Command, Isolation, OutputStream
-from openskills.sync import run
 from openskills.testing.checks import (
     ContentError,
     EndlessContent,
@@ -106,20 +106,18 @@ async def test_another_refusal_than_the_expected_one_passes() -> None:
         await expect_refusal(refused(ForbiddenPath("x")), "it is taken")
 
 
-def tried(directory: Path, work: Callable[[ExecutorTrial], Awaitable[None]]) -> None:
-    async def trying() -> None:
-        make = in_directory(directory)
-        executor = make()
-        try:
-            await work(ExecutorTrial(executor, await executor.open("key"), "key", Isolation.NONE, directory, make))
-        finally:
-            await executor.close()
-
-    run(trying())
+@asynccontextmanager
+async def trial_in(directory: Path) -> AsyncGenerator[ExecutorTrial]:
+    make = in_directory(directory)
+    executor = make()
+    try:
+        yield ExecutorTrial(executor, await executor.open("key"), "key", Isolation.NONE, directory, make)
+    finally:
+        await executor.close()
 
 
-def test_commands_are_run_asked_and_judged(tmp_path: Path) -> None:
-    async def work(trial: ExecutorTrial) -> None:
+async def test_commands_are_run_asked_and_judged(tmp_path: Path) -> None:
+    async with trial_in(tmp_path) as trial:
         ended = await trial.run(Command(shell_argv("echo out; exit 3")))
         assert (ended.exit_code, ended.stdout.text()) == (3, "out\n")
         assert describe_result(ended) == "exited, exit code 3, no detail, 'out'"
@@ -130,26 +128,22 @@ def test_commands_are_run_asked_and_judged(tmp_path: Path) -> None:
         ):
             await trial.read_output(Command(shell_argv("echo why >&2; exit 2")))
 
-    tried(tmp_path, work)
 
-
-def test_whether_a_lock_is_held_is_seen_from_another_command(tmp_path: Path) -> None:
+async def test_whether_a_lock_is_held_is_seen_from_another_command(tmp_path: Path) -> None:
     text = (
         "import fcntl, sys; f = open('work/lock', 'w'); fcntl.flock(f, 2); print('has', flush=True); sys.stdin.read()"
     )
 
-    async def work(trial: ExecutorTrial) -> None:
+    async with trial_in(tmp_path) as trial:
         process = await trial.workspace.start(Command(python_argv(text), input_open=True))
         assert await read_until(process, b"has") == b"has\n"
         assert await trial.is_held("work/lock")
         await process.kill()
         assert not await trial.is_held("work/lock")
 
-    tried(tmp_path, work)
 
-
-def test_files_are_read_and_listed(tmp_path: Path) -> None:
-    async def work(trial: ExecutorTrial) -> None:
+async def test_files_are_read_and_listed(tmp_path: Path) -> None:
+    async with trial_in(tmp_path) as trial:
         await trial.workspace.write("work/file", b"data")
         mark = await trial.workspace.mark()
         assert await read_content(trial.workspace, "work/file") == b"data"
@@ -157,13 +151,9 @@ def test_files_are_read_and_listed(tmp_path: Path) -> None:
         assert await list_paths(trial.workspace, "work/*", since=mark) == []
         await open_and_close(trial.workspace, "work/file")
 
-    tried(tmp_path, work)
 
-
-def test_output_is_read_up_to_what_is_wanted_or_to_the_end(tmp_path: Path) -> None:
-    async def work(trial: ExecutorTrial) -> None:
+async def test_output_is_read_up_to_what_is_wanted_or_to_the_end(tmp_path: Path) -> None:
+    async with trial_in(tmp_path) as trial:
         process = await trial.workspace.start(Command(shell_argv("echo one; echo two >&2"), readable=True))
         assert await read_until(process, b"never") in (b"one\ntwo\n", b"two\none\n")
         assert await read_until(process, b"never", offset=1, stream=OutputStream.STDOUT) == b"ne\n"
-
-    tried(tmp_path, work)

@@ -166,13 +166,10 @@ async def test_what_runs_for_ever_ends_by_its_deadline_or_by_a_kill() -> None:
         "it did not end within 0.01 seconds",
     )
 
-    async def kill() -> CommandResult:
-        process = FakeProcess(ECHO, FakeRun(forever=True))
-        await process.kill()
-        await process.kill()
-        return await process.wait()
-
-    assert (await kill()).ending is EndReason.KILLED
+    process = FakeProcess(ECHO, FakeRun(forever=True))
+    await process.kill()
+    await process.kill()
+    assert (await process.wait()).ending is EndReason.KILLED
 
 
 async def test_a_reader_that_waits_hears_the_end() -> None:

@@ -1,13 +1,12 @@
 """Calls of `skill_run` in tests, as a model makes them."""
 
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from openskills.artifacts.store import ArtifactStore
 from openskills.executors.commands import CommandRules
-from openskills.sync import run
 from openskills.tools.run import SKILL_RUN
 from openskills.tools.run_arguments import RunArguments
 from openskills.tools.tool import ToolContext, ToolOptions, decode
@@ -39,7 +38,6 @@ def said(data: dict[str, Any]) -> str:
 
 
 HELLO = "#!/bin/sh\necho hello from $SKILL_NAME\n"
-Scenario = Callable[[ToolContext], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager
@@ -66,13 +64,3 @@ async def opened(
     )
     async with context as found:
         yield found
-
-
-def in_session(directory: Path, scenario: Scenario, **options: Any) -> None:
-    """Let something happen in a session."""
-
-    async def happening() -> None:
-        async with opened(directory, **options) as context:
-            await scenario(context)
-
-    run(happening())

@@ -43,21 +43,18 @@ from tests.tools.contexts import SCOPE, call, skills_in, tool_context, write_ski
 FILES = ("out/a.csv", "out/deep/b.csv", "work/c.txt", "work/inputs/d.csv", "runs/r/log", "top.csv", "sk/e.csv")
 
 
-def found(directory: Path, glob: str | None, *, limit: int = 100, staged: bool = True) -> FileSearchResult:
+async def found(directory: Path, glob: str | None, *, limit: int = 100, staged: bool = True) -> FileSearchResult:
     folder = write_skill(directory, files={"data.csv": "x", "inputs.d/a": "x"})
 
-    async def scenario() -> FileSearchResult:
-        async with tool_context(directory) as context:
-            bench = await context.open_runner()
-            for path in FILES:
-                target = Path(bench.workspace.root) / path
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(b"12")
-            if staged:
-                await bench.stage("demo", folder)
-            return await find_files(context, glob, limit=limit)
-
-    return asyncio.run(scenario())
+    async with tool_context(directory) as context:
+        bench = await context.open_runner()
+        for path in FILES:
+            target = Path(bench.workspace.root) / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(b"12")
+        if staged:
+            await bench.stage("demo", folder)
+        return await find_files(context, glob, limit=limit)
 
 
 def names(result: FileSearchResult) -> list[str]:
@@ -65,12 +62,12 @@ def names(result: FileSearchResult) -> list[str]:
 
 
 @pytest.mark.parametrize("glob", [None, "", "**", "/", ".", "./", "workspace://**", "$WORKSPACE_DIR", "**/*", "**/**"])
-def test_without_a_pattern_everything_but_skills_is_found(glob: str | None, tmp_path: Path) -> None:
+async def test_without_a_pattern_everything_but_skills_is_found(glob: str | None, tmp_path: Path) -> None:
     if glob == "/":
         with pytest.raises(ForbiddenPath):
-            found(tmp_path, glob)
+            await found(tmp_path, glob)
         return
-    assert names(found(tmp_path, glob)) == sorted(FILES)
+    assert names(await found(tmp_path, glob)) == sorted(FILES)
 
 
 @pytest.mark.parametrize(
@@ -87,59 +84,56 @@ def test_without_a_pattern_everything_but_skills_is_found(glob: str | None, tmp_
         ("nothing/**", []),
     ],
 )
-def test_a_pattern_a_directory_and_a_file_are_found(glob: str, wanted: list[str], tmp_path: Path) -> None:
-    assert names(found(tmp_path, glob)) == wanted
+async def test_a_pattern_a_directory_and_a_file_are_found(glob: str, wanted: list[str], tmp_path: Path) -> None:
+    assert names(await found(tmp_path, glob)) == wanted
 
 
-def test_sizes_are_found_and_a_limit_is_said(tmp_path: Path) -> None:
-    result = found(tmp_path, "out", limit=1)
+async def test_sizes_are_found_and_a_limit_is_said(tmp_path: Path) -> None:
+    result = await found(tmp_path, "out", limit=1)
     assert [entry.size for entry in result.entries] == [2]
     assert not result.complete
 
 
-def test_files_of_a_skill_are_found_in_the_catalog(tmp_path: Path) -> None:
+async def test_files_of_a_skill_are_found_in_the_catalog(tmp_path: Path) -> None:
     everything = ["skill://demo/SKILL.md", "skill://demo/data.csv", "skill://demo/inputs.d/a"]
-    assert names(found(tmp_path, "skill://demo", staged=False)) == everything
-    assert names(found(tmp_path, "skill://demo/*.csv", staged=False)) == everything[1:2]
-    assert names(found(tmp_path, "skills/demo", staged=False)) == everything
-    assert names(found(tmp_path, "skills/nobody", staged=False)) == []
-    assert not found(tmp_path, "skill://demo", limit=2).complete
+    assert names(await found(tmp_path, "skill://demo", staged=False)) == everything
+    assert names(await found(tmp_path, "skill://demo/*.csv", staged=False)) == everything[1:2]
+    assert names(await found(tmp_path, "skills/demo", staged=False)) == everything
+    assert names(await found(tmp_path, "skills/nobody", staged=False)) == []
+    assert not (await found(tmp_path, "skill://demo", limit=2)).complete
 
 
-def test_an_unknown_skill_has_no_files(tmp_path: Path) -> None:
+async def test_an_unknown_skill_has_no_files(tmp_path: Path) -> None:
     with pytest.raises(UnknownSkill, match="'demo'"):
-        found(tmp_path, "skill://dem")
+        await found(tmp_path, "skill://dem")
 
 
 @pytest.mark.parametrize("glob", ["../*", "/etc/*", "host:///etc/*", "out/../../*", "skill://demo/../*"])
-def test_a_pattern_that_leaves_is_forbidden(glob: str, tmp_path: Path) -> None:
+async def test_a_pattern_that_leaves_is_forbidden(glob: str, tmp_path: Path) -> None:
     with pytest.raises(ForbiddenPath):
-        found(tmp_path, glob)
+        await found(tmp_path, glob)
 
 
-def test_artifacts_are_found_latest_first_and_by_version(tmp_path: Path) -> None:
+async def test_artifacts_are_found_latest_first_and_by_version(tmp_path: Path) -> None:
     store = MemoryArtifactStore()
 
-    async def scenario(glob: str) -> list[str]:
+    async def list_artifacts(glob: str) -> list[str]:
         async with tool_context(tmp_path, executor=None, artifacts=store) as context:
             return names(await find_files(context, glob, limit=100))
 
-    async def keep() -> None:
-        for name in ("inputs/a.csv", "inputs/a.csv", "b.txt", "user:c.csv"):
-            await store.put(SCOPE, name, b"1")
-
-    asyncio.run(keep())
-    assert asyncio.run(scenario("artifact://")) == [
+    for name in ("inputs/a.csv", "inputs/a.csv", "b.txt", "user:c.csv"):
+        await store.put(SCOPE, name, b"1")
+    assert await list_artifacts("artifact://") == [
         "artifact://b.txt@0",
         "artifact://inputs/a.csv@1",
         "artifact://user:c.csv@0",
     ]
-    assert asyncio.run(scenario("artifact://inputs/*")) == ["artifact://inputs/a.csv@1"]
-    assert asyncio.run(scenario("artifact://inputs/a.csv")) == [
+    assert await list_artifacts("artifact://inputs/*") == ["artifact://inputs/a.csv@1"]
+    assert await list_artifacts("artifact://inputs/a.csv") == [
         "artifact://inputs/a.csv@0",
         "artifact://inputs/a.csv@1",
     ]
-    assert asyncio.run(scenario("artifact://inputs/a.csv@0")) == ["artifact://inputs/a.csv@0"]
+    assert await list_artifacts("artifact://inputs/a.csv@0") == ["artifact://inputs/a.csv@0"]
 
 
 async def test_without_a_store_there_are_no_artifacts(tmp_path: Path) -> None:
@@ -154,14 +148,11 @@ def test_every_other_name_is_beside_a_name(name: str) -> None:
     assert not compile_globs(patterns_except("skills")).matches("skills")
 
 
-def listed(directory: Path, command: str, executor: str = "local", **arguments: Any) -> ToolResult:
-    async def scenario() -> ToolResult:
-        async with tool_context(directory, executor=executor) as context:
-            bench = await context.open_runner()
-            await bench.run(RunRequest(f"cd $WORKSPACE_DIR && {command}"))
-            return await call(context, LIST_FILES, **arguments)
-
-    return asyncio.run(scenario())
+async def listed(directory: Path, command: str, executor: str = "local", **arguments: Any) -> ToolResult:
+    async with tool_context(directory, executor=executor) as context:
+        bench = await context.open_runner()
+        await bench.run(RunRequest(f"cd $WORKSPACE_DIR && {command}"))
+        return await call(context, LIST_FILES, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -185,8 +176,8 @@ async def test_a_file_of_a_skill_whose_name_is_not_utf_8_is_left_out_and_said(tm
         json.dumps(result.data, ensure_ascii=False).encode()
 
 
-def test_files_are_listed_with_their_sizes(tmp_path: Path) -> None:
-    result = listed(tmp_path, "printf 12345 > out/b; printf 1 > work/inputs/a", glob=None)
+async def test_files_are_listed_with_their_sizes(tmp_path: Path) -> None:
+    result = await listed(tmp_path, "printf 12345 > out/b; printf 1 > work/inputs/a", glob=None)
     assert result.text == "out/b\t5\nwork/inputs/a\t1"
     assert result.data == {
         "files": [
@@ -197,35 +188,35 @@ def test_files_are_listed_with_their_sizes(tmp_path: Path) -> None:
     }
 
 
-def test_a_list_that_is_cut_says_so(tmp_path: Path) -> None:
-    result = listed(tmp_path, "touch out/{1..30}", limit=3, glob="out/*")
+async def test_a_list_that_is_cut_says_so(tmp_path: Path) -> None:
+    result = await listed(tmp_path, "touch out/{1..30}", limit=3, glob="out/*")
     assert len(result.data["files"]) == 3
     assert result.data["truncated"]
     assert "only the first 3 files; narrow the pattern" in result.text
 
 
-def test_links_and_the_like_are_named_and_left_out(tmp_path: Path) -> None:
+async def test_links_and_the_like_are_named_and_left_out(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
-    result = listed(tmp_path, f"touch out/a; ln -s {tmp_path} out/escape; mkfifo out/fifo", glob="out")
+    result = await listed(tmp_path, f"touch out/a; ln -s {tmp_path} out/escape; mkfifo out/fifo", glob="out")
     assert [file["path"] for file in result.data["files"]] == ["out/a"]
     assert "out/escape is a link; left out" in result.text
     assert "out/fifo is a FIFO; left out" in result.text
     assert "secret" not in result.text
 
 
-def test_a_name_cannot_pretend_to_be_two_lines(tmp_path: Path) -> None:
-    result = listed(tmp_path, "touch $'out/a\\nb'", glob="out")
+async def test_a_name_cannot_pretend_to_be_two_lines(tmp_path: Path) -> None:
+    result = await listed(tmp_path, "touch $'out/a\\nb'", glob="out")
     assert result.text == "out/a\\nb\t0"
 
 
-def test_what_matches_nothing_is_no_error(tmp_path: Path) -> None:
-    assert listed(tmp_path, "true", glob="out/*.csv").text == "[no files match 'out/*.csv']"
-    assert listed(tmp_path, "true").text == "[the workspace has no files yet]"
+async def test_what_matches_nothing_is_no_error(tmp_path: Path) -> None:
+    assert (await listed(tmp_path, "true", glob="out/*.csv")).text == "[no files match 'out/*.csv']"
+    assert (await listed(tmp_path, "true")).text == "[the workspace has no files yet]"
 
 
-def test_a_negative_limit_is_refused(tmp_path: Path) -> None:
+async def test_a_negative_limit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="limit: -1 is negative"):
-        listed(tmp_path, "true", limit=-1)
+        await listed(tmp_path, "true", limit=-1)
 
 
 async def test_skills_and_artifacts_are_listed_without_an_executor(tmp_path: Path) -> None:
@@ -240,9 +231,9 @@ async def test_skills_and_artifacts_are_listed_without_an_executor(tmp_path: Pat
             await call(context, LIST_FILES)
 
 
-def test_files_of_a_sandbox_are_listed(tmp_path: Path, require_program: RequireProgram) -> None:
+async def test_files_of_a_sandbox_are_listed(tmp_path: Path, require_program: RequireProgram) -> None:
     require_program("bwrap")
-    result = listed(tmp_path, "printf 12345 > out/b", "sandbox", glob="/workspace/out")
+    result = await listed(tmp_path, "printf 12345 > out/b", "sandbox", glob="/workspace/out")
     assert result.text == "out/b\t5"
 
 
@@ -261,17 +252,14 @@ async def test_files_of_the_conversation_are_listed_and_those_that_are_missing_n
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 
 
-def read(directory: Path, data: bytes, name: str = "out/a.txt", **arguments: Any) -> ToolResult:
-    async def scenario() -> ToolResult:
-        async with tool_context(directory) as context:
-            await (await context.open_runner()).workspace.write(name, data)
-            return await call(context, READ_FILE, file_name=name, **arguments)
-
-    return asyncio.run(scenario())
+async def read(directory: Path, data: bytes, name: str = "out/a.txt", **arguments: Any) -> ToolResult:
+    async with tool_context(directory) as context:
+        await (await context.open_runner()).workspace.write(name, data)
+        return await call(context, READ_FILE, file_name=name, **arguments)
 
 
-def test_a_small_file_is_shown_whole(tmp_path: Path) -> None:
-    result = read(tmp_path, b"one\ntwo\n")
+async def test_a_small_file_is_shown_whole(tmp_path: Path) -> None:
+    result = await read(tmp_path, b"one\ntwo\n")
     assert result.text == "[out/a.txt: lines 1-2 of 2, 8 bytes]\none\ntwo"
     assert result.data == {
         "file_name": "out/a.txt",
@@ -286,8 +274,8 @@ def test_a_small_file_is_shown_whole(tmp_path: Path) -> None:
     }
 
 
-def test_some_lines_are_shown_and_how_to_read_on(tmp_path: Path) -> None:
-    result = read(tmp_path, b"1\n2\n3\n4\n", start_line=2, num_lines=2)
+async def test_some_lines_are_shown_and_how_to_read_on(tmp_path: Path) -> None:
+    result = await read(tmp_path, b"1\n2\n3\n4\n", start_line=2, num_lines=2)
     assert result.data["contents"] == "2\n3\n"
     assert (result.data["start_line"], result.data["end_line"], result.data["total_lines"]) == (2, 3, 4)
     assert result.data["next"] == {"start_line": 4, "start_byte": 0}
@@ -314,37 +302,37 @@ async def test_what_a_page_says_about_reading_on_leads_through_the_whole_file(tm
     assert (await scenario()).encode() == data
 
 
-def test_a_line_longer_than_a_page_says_where_it_was_cut(tmp_path: Path) -> None:
-    result = read(tmp_path, b"a\n" + b"x" * 100_000 + b"\n", start_line=2)
+async def test_a_line_longer_than_a_page_says_where_it_was_cut(tmp_path: Path) -> None:
+    result = await read(tmp_path, b"a\n" + b"x" * 100_000 + b"\n", start_line=2)
     assert result.data["truncated"]
     assert result.data["next"] == {"start_line": 2, "start_byte": PAGE_BYTES}
     assert "there is more within line 2;" in result.text
 
 
 @pytest.mark.parametrize("arguments", [{}, {"start_line": 0}, {"start_line": None, "num_lines": 0, "start_byte": 0}])
-def test_nothing_and_zero_mean_the_beginning(arguments: dict[str, Any], tmp_path: Path) -> None:
-    assert read(tmp_path, b"1\n2\n", **arguments).data["contents"] == "1\n2\n"
+async def test_nothing_and_zero_mean_the_beginning(arguments: dict[str, Any], tmp_path: Path) -> None:
+    assert (await read(tmp_path, b"1\n2\n", **arguments)).data["contents"] == "1\n2\n"
 
 
 @pytest.mark.parametrize("field", ["start_line", "num_lines", "start_byte"])
-def test_a_negative_number_is_refused(field: str, tmp_path: Path) -> None:
+async def test_a_negative_number_is_refused(field: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=f"{field}: -1 is negative"):
-        read(tmp_path, b"1\n", "out/a.txt", **{field: -1})
+        await read(tmp_path, b"1\n", "out/a.txt", **{field: -1})
 
 
-def test_a_line_that_there_is_not_is_refused_with_how_many_there_are(tmp_path: Path) -> None:
+async def test_a_line_that_there_is_not_is_refused_with_how_many_there_are(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="the file has 2 lines; line 3 does not exist"):
-        read(tmp_path, b"1\n2\n", start_line=3)
+        await read(tmp_path, b"1\n2\n", start_line=3)
 
 
-def test_an_empty_file_is_shown_as_one(tmp_path: Path) -> None:
-    result = read(tmp_path, b"")
+async def test_an_empty_file_is_shown_as_one(tmp_path: Path) -> None:
+    result = await read(tmp_path, b"")
     assert result.text == "[out/a.txt: no lines of 0, 0 bytes]"
     assert result.data["contents"] == ""
 
 
-def test_a_binary_file_is_described(tmp_path: Path) -> None:
-    result = read(tmp_path, PNG, "out/plot.png", start_line=3)
+async def test_a_binary_file_is_described(tmp_path: Path) -> None:
+    result = await read(tmp_path, PNG, "out/plot.png", start_line=3)
     digest = hashlib.sha256(PNG).hexdigest()
     assert result.data["binary"]
     assert result.data["contents"] == ""
@@ -364,20 +352,20 @@ async def test_an_artifact_that_is_no_text_says_how_a_command_gets_it(tmp_path: 
     assert '{"from": "artifact://plot.png@0"} in its inputs' in result.text
 
 
-def test_utf_16_is_not_dumped_and_the_message_says_what_to_do(tmp_path: Path) -> None:
-    result = read(tmp_path, "a,b\n".encode("utf-16"), "out/a.csv")
+async def test_utf_16_is_not_dumped_and_the_message_says_what_to_do(tmp_path: Path) -> None:
+    result = await read(tmp_path, "a,b\n".encode("utf-16"), "out/a.csv")
     assert "iconv -f UTF-16 -t UTF-8" in result.text
 
 
-def test_bytes_that_are_no_text_are_replaced_and_said(tmp_path: Path) -> None:
-    result = read(tmp_path, "Köln\n".encode("latin-1") * 20)
+async def test_bytes_that_are_no_text_are_replaced_and_said(tmp_path: Path) -> None:
+    result = await read(tmp_path, "Köln\n".encode("latin-1") * 20)
     assert result.data["contents"] == "K\ufffdln\n" * 20
     assert "not UTF-8" in result.data["message"]
     assert "not UTF-8" in result.text
 
 
-def test_windows_text_is_read_with_its_mark_and_line_ends_told(tmp_path: Path) -> None:
-    result = read(tmp_path, b"\xef\xbb\xbfa\r\nb\r\n")
+async def test_windows_text_is_read_with_its_mark_and_line_ends_told(tmp_path: Path) -> None:
+    result = await read(tmp_path, b"\xef\xbb\xbfa\r\nb\r\n")
     assert result.data["contents"] == "a\nb\n"
     assert "byte order mark" in result.data["message"]
     assert "CRLF" in result.data["message"]
@@ -646,13 +634,10 @@ async def content(context: ToolContext, path: str) -> bytes:
         return b"".join([chunk async for chunk in reading.chunks])
 
 
-def write(directory: Path, *calls: dict[str, Any], command: str = "true") -> list[ToolResult]:
-    async def scenario() -> list[ToolResult]:
-        async with tool_context(directory) as context:
-            await (await context.open_runner()).run(RunRequest(f"cd $WORKSPACE_DIR && {command}"))
-            return [await call(context, WRITE_FILE, **one) for one in calls]
-
-    return asyncio.run(scenario())
+async def write(directory: Path, *calls: dict[str, Any], command: str = "true") -> list[ToolResult]:
+    async with tool_context(directory) as context:
+        await (await context.open_runner()).run(RunRequest(f"cd $WORKSPACE_DIR && {command}"))
+        return [await call(context, WRITE_FILE, **one) for one in calls]
 
 
 async def test_a_new_file_is_written_with_its_directories(tmp_path: Path) -> None:
@@ -669,8 +654,8 @@ async def test_a_new_file_is_written_with_its_directories(tmp_path: Path) -> Non
         assert await content(context, "out/deep/a.txt") == "naïve\n".encode()
 
 
-def test_a_file_that_was_there_is_replaced_and_that_is_said(tmp_path: Path) -> None:
-    _, result = write(tmp_path, {"path": "out/a", "content": "12345"}, {"path": "out/a", "content": "1"})
+async def test_a_file_that_was_there_is_replaced_and_that_is_said(tmp_path: Path) -> None:
+    _, result = await write(tmp_path, {"path": "out/a", "content": "12345"}, {"path": "out/a", "content": "1"})
     assert result.data["replaced"]
     assert result.data["size_bytes"] == 1
     assert result.text == "wrote 1 bytes to out/a, replacing 5 bytes"
@@ -711,23 +696,23 @@ async def test_calls_that_append_at_once_lose_nothing(tmp_path: Path) -> None:
         ("host:///etc/passwd", "file of the host"),
     ],
 )
-def test_what_cannot_be_written_to_is_said_with_what_can(name: str, said: str, tmp_path: Path) -> None:
+async def test_what_cannot_be_written_to_is_said_with_what_can(name: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(ForbiddenPath) as caught:
-        write(tmp_path, {"file_name": name, "content": "x"})
+        await write(tmp_path, {"file_name": name, "content": "x"})
     assert said in caught.value.message
 
 
-def test_the_inputs_alias_is_written_to_where_commands_look(tmp_path: Path) -> None:
-    (result,) = write(tmp_path, {"file_name": "inputs/a", "content": "x"})
+async def test_the_inputs_alias_is_written_to_where_commands_look(tmp_path: Path) -> None:
+    (result,) = await write(tmp_path, {"file_name": "inputs/a", "content": "x"})
     assert result.data["ref"] == "workspace://work/inputs/a"
 
 
-def test_a_link_that_leads_out_is_not_written_through(tmp_path: Path) -> None:
+async def test_a_link_that_leads_out_is_not_written_through(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     for name in ("out/file", "out/dir/victim"):
         with pytest.raises(ForbiddenPath):
-            write(
+            await write(
                 tmp_path,
                 {"file_name": name, "content": "x"},
                 command=f"rm -rf out/*; ln -s {victim} out/file; ln -s {tmp_path} out/dir",
@@ -735,14 +720,14 @@ def test_a_link_that_leads_out_is_not_written_through(tmp_path: Path) -> None:
     assert victim.read_text() == "mine"
 
 
-def test_a_directory_is_not_replaced(tmp_path: Path) -> None:
+async def test_a_directory_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="is a directory"):
-        write(tmp_path, {"file_name": "out/dir", "content": "x"}, command="mkdir out/dir")
+        await write(tmp_path, {"file_name": "out/dir", "content": "x"}, command="mkdir out/dir")
 
 
-def test_nothing_is_appended_to_what_cannot_be_read(tmp_path: Path) -> None:
+async def test_nothing_is_appended_to_what_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="not a regular file"):
-        write(tmp_path, {"file_name": "out/fifo", "content": "x", "append": True}, command="mkfifo out/fifo")
+        await write(tmp_path, {"file_name": "out/fifo", "content": "x", "append": True}, command="mkfifo out/fifo")
 
 
 async def test_scripts_can_be_executed(tmp_path: Path) -> None:
@@ -758,14 +743,14 @@ async def test_scripts_can_be_executed(tmp_path: Path) -> None:
         assert not os.access(Path(bench.workspace.root) / "work" / "plain", os.X_OK)
 
 
-def test_too_much_at_once_is_refused_with_what_to_do(tmp_path: Path) -> None:
+async def test_too_much_at_once_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(LimitExceeded, match="write it in parts with append"):
-        write(tmp_path, {"file_name": "out/a", "content": "x" * (MAX_WRITE_BYTES + 1)})
+        await write(tmp_path, {"file_name": "out/a", "content": "x" * (MAX_WRITE_BYTES + 1)})
 
 
-def test_half_a_character_is_refused(tmp_path: Path) -> None:
+async def test_half_a_character_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="content: contains half a character"):
-        write(tmp_path, {"file_name": "out/a", "content": "\ud800"})
+        await write(tmp_path, {"file_name": "out/a", "content": "\ud800"})
 
 
 async def test_a_file_is_written_into_a_sandbox_for_its_commands(

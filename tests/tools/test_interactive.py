@@ -13,7 +13,6 @@ from openskills.executors.interactive import Interaction, ProcessLimits, Process
 from openskills.executors.requests import RunResult
 from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Isolation, Limits, TerminalSize
 from openskills.executors.terminal import ScreenSnapshot, ScreenView
-from openskills.sync import run
 from openskills.tools.interactive import (
     MAX_WAIT_SECONDS,
     SKILL_EXEC,
@@ -276,17 +275,14 @@ async def test_the_gate_and_the_limits_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("given", "timed_out"), [({"timeout": 0.5}, True), ({}, False)])
-def test_a_command_that_waits_for_somebody_has_all_the_time_unless_it_says(
+async def test_a_command_that_waits_for_somebody_has_all_the_time_unless_it_says(
     tmp_path: Path, given: dict[str, object], timed_out: bool
 ) -> None:
-    async def scenario() -> None:
-        options = ToolOptions(limits=Limits(timeout=0.5), max_timeout=60.0)
-        async with talker(tmp_path, options=options) as me:
-            await me.start("sleep 1; echo done", **given)
-            last = await me.ended()
-            assert last["result"]["timed_out"] is timed_out
-
-    run(scenario())
+    options = ToolOptions(limits=Limits(timeout=0.5), max_timeout=60.0)
+    async with talker(tmp_path, options=options) as me:
+        await me.start("sleep 1; echo done", **given)
+        last = await me.ended()
+        assert last["result"]["timed_out"] is timed_out
 
 
 async def test_the_users_files_are_told_at_once(tmp_path: Path) -> None:

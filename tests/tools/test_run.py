@@ -52,7 +52,6 @@ from openskills.session.state import (
     Unloaded,
     apply_changes,
 )
-from openskills.sync import run
 from openskills.testing.fake_executor import FakeExecutor, FakeRun
 from openskills.tools.approvals import ApprovalDecision, ApprovalQuestion
 from openskills.tools.run import (
@@ -74,18 +73,16 @@ from tests.executors.running import alive, eventually
 from tests.executors.wheels import wheel
 from tests.runtime.talking import runtime_in
 from tests.tools.contexts import AGENT, loaded_view, tool_context, write_skill
-from tests.tools.run_calls import PNG, call, in_session, names, said, written
+from tests.tools.run_calls import PNG, call, names, opened, said, written
 
 
-def test_a_script_of_the_skill_runs_and_the_text_is_the_data(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_script_of_the_skill_runs_and_the_text_is_the_data(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         result = await SKILL_RUN.run(context, written(command="scripts/hello.sh; echo oops >&2; exit 3"))
         assert json.loads(result.text) == result.data
         assert (result.data["stdout"], result.data["stderr"]) == ("hello from demo\n", "oops\n")
         assert (result.data["exit_code"], result.data["isolation"]) == (3, "none")
         assert (result.error, result.changes) == (None, ())
-
-    in_session(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(
@@ -101,11 +98,9 @@ def test_a_script_of_the_skill_runs_and_the_text_is_the_data(tmp_path: Path) -> 
         ("/work", "/work"),
     ],
 )
-def test_a_command_starts_where_it_is_told_to(tmp_path: Path, cwd: str, ends: str) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_command_starts_where_it_is_told_to(tmp_path: Path, cwd: str, ends: str) -> None:
+    async with opened(tmp_path) as context:
         assert (await call(context, "pwd -P", cwd=cwd))["stdout"].strip().endswith(ends)
-
-    in_session(tmp_path, scenario)
 
 
 async def test_the_modules_that_a_skill_wants_loaded_ahead_are_loaded_when_its_script_begins(tmp_path: Path) -> None:
@@ -118,69 +113,57 @@ async def test_the_modules_that_a_skill_wants_loaded_ahead_are_loaded_when_its_s
         assert (await call(context, "python3 scripts/a.py | cat"))["stdout"] == "False []\n"
 
 
-def test_each_run_may_start_in_a_directory_of_its_own(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_each_run_may_start_in_a_directory_of_its_own(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         data = await call(
             context, '[ "$PWD" = "$RUN_DIR" ] && echo x > made', cwd="$RUN_DIR", output_files="$RUN_DIR/*"
         )
         assert data["output_files"][0]["content"] == "x\n"
         assert names(data)[0].startswith("runs/run_")
 
-    in_session(tmp_path, scenario)
-
 
 @pytest.mark.parametrize("cwd", ["..", "../other", "/etc", "$HOME", "$WORK_DIR/../..", "nosuch", "$NOSUCH/x", "a\0b"])
-def test_a_directory_that_is_none_is_refused_and_nothing_runs(tmp_path: Path, cwd: str) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_an_invalid_directory_is_refused_and_nothing_runs(tmp_path: Path, cwd: str) -> None:
+    async with opened(tmp_path) as context:
         with pytest.raises((ForbiddenPath, InvalidArgument), match="cwd"):
             await call(context, "touch $OUTPUT_DIR/ran", cwd=cwd)
         assert (await call(context, "ls $OUTPUT_DIR"))["stdout"] == ""
 
-    in_session(tmp_path, scenario)
-
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PATH", "HOME", "BASH_ENV", "OUTPUT_DIR", "not a name", "PYTHONPATH"])
-def test_variables_that_change_other_programs_are_refused_with_their_name(tmp_path: Path, name: str) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_variables_that_change_other_programs_are_refused_with_their_name(tmp_path: Path, name: str) -> None:
+    async with opened(tmp_path) as context:
         with pytest.raises(InvalidArgument, match=f"env: .*{name}"):
             await call(context, "true", env={name: "x"})
 
-    in_session(tmp_path, scenario)
 
-
-def test_variables_stdin_and_the_text_of_an_editor_arrive(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_variables_stdin_and_the_text_of_an_editor_arrive(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         command = 'echo $N-$YES; cat; $EDITOR work/message; cat work/message; echo "$SKILL_NAME"'
         data = await call(context, command, env={"N": 5, "YES": True}, stdin="in é\n", editor_text="edited\n")
         assert data["stdout"] == "5-true\nin é\nedited\ndemo\n"
 
-    in_session(tmp_path, scenario)
 
-
-def test_secrets_reach_only_the_skills_that_they_are_for(tmp_path: Path) -> None:
+async def test_secrets_reach_only_the_skills_that_they_are_for(tmp_path: Path) -> None:
     secrets = {"*": "ALL", "demo": "OWN", "other": "FOREIGN"}
     options = ToolOptions(grants={skill: SkillGrants(secrets=(name,)) for skill, name in secrets.items()})
 
-    async def scenario(context: ToolContext) -> None:
+    values = {"ALL": "for-all", "OWN": "for-demo", "FOREIGN": "for-other"}
+    async with opened(tmp_path, options=options, rules=CommandRules(values=values)) as context:
         command = "echo ${#ALL} ${#OWN} ${#FOREIGN} $ALL"
         assert (await call(context, command))["stdout"] == "7 8 0 *******\n"
 
-    values = {"ALL": "for-all", "OWN": "for-demo", "FOREIGN": "for-other"}
-    in_session(tmp_path, scenario, options=options, rules=CommandRules(values=values))
 
-
-def test_a_command_whose_time_is_up_says_what_to_do_and_what_it_had_made(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_command_whose_time_is_up_says_what_to_do_and_what_it_had_made(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         data = await call(context, "echo begun; echo x > out/a; : > out/empty; exec sleep 60", timeout="2")
         assert (data["timed_out"], data["exit_code"], data["stdout"]) == (True, 143, "begun\n")
         assert names(data) == ["out/a"]
         assert data["warnings"][0].startswith("the command was stopped: timed out after 2 s; set a longer timeout")
 
-    in_session(tmp_path, scenario)
 
-
-def test_long_output_is_cut_in_the_middle(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_long_output_is_cut_in_the_middle(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         data = await call(context, "seq 100000; seq 100000 >&2")
         for name in ("stdout", "stderr"):
             assert data[name].startswith("1\n2\n")
@@ -188,39 +171,31 @@ def test_long_output_is_cut_in_the_middle(tmp_path: Path) -> None:
             assert len(data[name]) < 17_000
             assert f"{name} has 588,895 bytes; head and tail, 16,384 bytes, are shown" in said(data)
 
-    in_session(tmp_path, scenario)
 
-
-def test_a_denied_command_is_refused(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_denied_command_is_refused(tmp_path: Path) -> None:
+    async with opened(tmp_path, rules=CommandRules(policy=CommandPolicy.of(["ls"]))) as context:
         with pytest.raises(CommandDenied, match="allowed: ls"):
             await call(context, "cat SKILL.md")
         assert "SKILL.md" in (await call(context, "ls"))["stdout"]
 
-    in_session(tmp_path, scenario, rules=CommandRules(policy=CommandPolicy.of(["ls"])))
 
-
-def test_under_a_policy_words_in_a_list_may_contain_what_a_command_line_may_not(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_under_a_policy_words_in_a_list_may_contain_what_a_command_line_may_not(tmp_path: Path) -> None:
+    async with opened(tmp_path, rules=CommandRules(policy=CommandPolicy.of(["echo"]))) as context:
         with pytest.raises(CommandDenied, match="pass its arguments as a list"):
             await call(context, "echo 'a; b'")
         assert (await call(context, ["echo", "a; b | $HOME"]))["stdout"] == "a; b | $HOME\n"
         with pytest.raises(CommandDenied, match="allowed: echo"):
             await call(context, ["cat", "SKILL.md"])
 
-    in_session(tmp_path, scenario, rules=CommandRules(policy=CommandPolicy.of(["echo"])))
 
-
-def test_a_skill_that_is_not_loaded_does_not_run(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_skill_that_is_not_loaded_does_not_run(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         with pytest.raises(NotLoaded, match=r'call skill_load with \{"skill": "other"\} first'):
             await call(context, "true", skill="other")
 
-    in_session(tmp_path, scenario)
 
-
-def test_a_loaded_skill_runs_as_it_was_and_loaded_again_as_it_is(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_loaded_skill_runs_as_it_was_and_loaded_again_as_it_is(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         await call(context, "true")
         script = tmp_path / "skills" / "demo" / "scripts" / "hello.sh"
         script.write_text("#!/bin/sh\necho changed\n")
@@ -232,11 +207,9 @@ def test_a_loaded_skill_runs_as_it_was_and_loaded_again_as_it_is(tmp_path: Path)
         with pytest.raises(SkillError):
             await call(once_more, "scripts/hello.sh")
 
-    in_session(tmp_path, scenario)
 
-
-def test_calls_at_the_same_time_run_at_the_same_time(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_calls_at_the_same_time_run_at_the_same_time(tmp_path: Path) -> None:
+    async with opened(tmp_path, uploads=(upload_from_bytes("u", b"up"),)) as context:
         # Each waits for the other, so one after the other neither would end.
         meet = "touch work/{0}; until [ -e work/{1} ]; do sleep 0.01; done; echo {0} > out/{0}; cat inputs/u"
         one, two = await asyncio.gather(
@@ -246,11 +219,9 @@ def test_calls_at_the_same_time_run_at_the_same_time(tmp_path: Path) -> None:
         assert (one["stdout"], two["stdout"]) == ("up", "up")
         assert (names(one), names(two)) == (["out/a"], ["out/b"])
 
-    in_session(tmp_path, scenario, uploads=(upload_from_bytes("u", b"up"),))
 
-
-def test_a_cancelled_call_ends_its_command(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_cancelled_call_ends_its_command(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         bench = await context.open_runner()
         task = asyncio.ensure_future(call(context, "echo $$ > work/pid; exec sleep 60"))
         async with asyncio.timeout(20):
@@ -262,22 +233,18 @@ def test_a_cancelled_call_ends_its_command(tmp_path: Path) -> None:
         pid = int((await call(context, "cat work/pid"))["stdout"])
         assert await eventually(lambda: not alive(pid))
 
-    in_session(tmp_path, scenario)
 
-
-def test_in_a_sandbox_a_command_may_change_the_users_file_and_its_copy_of_the_skill(
+async def test_in_a_sandbox_a_command_may_change_the_users_file_and_its_copy_of_the_skill(
     tmp_path: Path, require_program: RequireProgram
 ) -> None:
     for program in ("bwrap", "setpriv"):
         require_program(program)
 
-    async def scenario(context: ToolContext) -> None:
+    async with opened(tmp_path, executor="sandbox", uploads=(upload_from_bytes("u", b"up\n"),)) as context:
         data = await call(context, "echo mine >> inputs/u && cat inputs/u; echo x > SKILL.md; touch ../new")
         assert (data["stdout"], data["exit_code"]) == ("up\nmine\n", 1)
         assert "Read-only file system" in data["stderr"]
         assert (await call(context, "sleep 60", timeout=0.3))["timed_out"]
-
-    in_session(tmp_path, scenario, executor="sandbox", uploads=(upload_from_bytes("u", b"up\n"),))
 
 
 def view_after(*changes: Change) -> AgentView:
@@ -287,52 +254,49 @@ def view_after(*changes: Change) -> AgentView:
     ).view_for(AGENT)
 
 
-def asked_for(directory: Path, name: str, changes: Sequence[Change] = (), *, required: bool = True) -> str:
+async def asked_for(directory: Path, name: str, changes: Sequence[Change] = (), *, required: bool = True) -> str:
     """The name of the skill that is let through."""
     write_skill(directory)
 
-    async def scenario() -> str:
-        options = ToolOptions(require_loaded=required)
-        async with tool_context(directory, options=options, view=lambda: view_after(*changes)) as context:
-            return require_loaded(context, name).name
-
-    return run(scenario())
+    options = ToolOptions(require_loaded=required)
+    async with tool_context(directory, options=options, view=lambda: view_after(*changes)) as context:
+        return require_loaded(context, name).name
 
 
-def test_a_loaded_skill_passes_whatever_blanks_are_around_its_name(tmp_path: Path) -> None:
-    assert asked_for(tmp_path, " demo ", [Loaded("demo")]) == "demo"
+async def test_a_loaded_skill_passes_whatever_blanks_are_around_its_name(tmp_path: Path) -> None:
+    assert await asked_for(tmp_path, " demo ", [Loaded("demo")]) == "demo"
 
 
-def test_a_skill_that_was_shown_once_may_still_be_run(tmp_path: Path) -> None:
-    assert asked_for(tmp_path, "demo", [Loaded("demo"), Consumed("demo")]) == "demo"
+async def test_a_skill_that_was_shown_once_may_still_be_run(tmp_path: Path) -> None:
+    assert await asked_for(tmp_path, "demo", [Loaded("demo"), Consumed("demo")]) == "demo"
 
 
-def test_a_skill_that_was_never_loaded_is_refused_with_the_call_to_make(tmp_path: Path) -> None:
+async def test_a_skill_that_was_never_loaded_is_refused_with_the_call_to_make(tmp_path: Path) -> None:
     with pytest.raises(NotLoaded, match=r'^\'demo\' is not loaded; call skill_load with \{"skill": "demo"\} first$'):
-        asked_for(tmp_path, "demo")
+        await asked_for(tmp_path, "demo")
 
 
-def test_a_skill_of_an_earlier_turn_is_refused_with_that_reason(tmp_path: Path) -> None:
+async def test_a_skill_of_an_earlier_turn_is_refused_with_that_reason(tmp_path: Path) -> None:
     with pytest.raises(NotLoaded, match=r"before the user's last message .* call skill_load .* again first"):
-        asked_for(tmp_path, "demo", [Loaded("demo"), TurnBegan()])
+        await asked_for(tmp_path, "demo", [Loaded("demo"), TurnBegan()])
 
 
 @pytest.mark.parametrize("evicted", [True, False])
-def test_a_skill_that_was_unloaded_or_evicted_is_refused_with_that_reason(tmp_path: Path, evicted: bool) -> None:
+async def test_a_skill_that_was_unloaded_or_evicted_is_refused_with_that_reason(tmp_path: Path, evicted: bool) -> None:
     with pytest.raises(NotLoaded, match="was unloaded, or evicted") as refusal:
-        asked_for(tmp_path, "demo", [TurnBegan(), Loaded("demo"), Unloaded("demo", evicted)])
+        await asked_for(tmp_path, "demo", [TurnBegan(), Loaded("demo"), Unloaded("demo", evicted)])
     assert refusal.value.details == {"skill": "demo"}
 
 
-def test_a_name_that_is_wrong_is_that_and_not_a_skill_to_load(tmp_path: Path) -> None:
+async def test_a_name_that_is_wrong_is_that_and_not_a_skill_to_load(tmp_path: Path) -> None:
     with pytest.raises(UnknownSkill, match="did you mean 'demo'"):
-        asked_for(tmp_path, "demmo")
+        await asked_for(tmp_path, "demmo")
 
 
-def test_the_gate_can_be_switched_off_but_finds_no_skill_that_is_not_there(tmp_path: Path) -> None:
-    assert asked_for(tmp_path, "demo", required=False) == "demo"
+async def test_the_gate_can_be_switched_off_but_finds_no_skill_that_is_not_there(tmp_path: Path) -> None:
+    assert await asked_for(tmp_path, "demo", required=False) == "demo"
     with pytest.raises(UnknownSkill):
-        asked_for(tmp_path, "other", required=False)
+        await asked_for(tmp_path, "other", required=False)
 
 
 SAY = "import tiny; print(tiny.VERSION)"
@@ -350,18 +314,15 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def called(place: Path, *calls: dict[str, Any], **options: Any) -> list[str]:
+async def called(place: Path, *calls: dict[str, Any], **options: Any) -> list[str]:
     """What comes of commands in one session."""
 
-    async def go() -> list[str]:
-        index = PackageIndex(no_index=True, find_links=(str(place / "wheels"),))
-        made = runtime_in(place, executor="local", options=SessionOptions(index=index, **options))
-        async with made as runtime, runtime.session("s") as session:
-            for name in ("tiny-user", "plain"):
-                await session.call("skill_load", {"skill": name})
-            return [(await session.call("skill_run", arguments)).text for arguments in calls]
-
-    return run(go())
+    index = PackageIndex(no_index=True, find_links=(str(place / "wheels"),))
+    made = runtime_in(place, executor="local", options=SessionOptions(index=index, **options))
+    async with made as runtime, runtime.session("s") as session:
+        for name in ("tiny-user", "plain"):
+            await session.call("skill_load", {"skill": name})
+        return [(await session.call("skill_run", arguments)).text for arguments in calls]
 
 
 def answering(answer: ApprovalDecision, asked: list[bool]) -> Callable[[ApprovalQuestion], Any]:
@@ -372,62 +333,64 @@ def answering(answer: ApprovalDecision, asked: list[bool]) -> Callable[[Approval
     return ask
 
 
-def test_nothing_is_installed_unless_the_application_says_so(place: Path) -> None:
-    (found,) = called(place, RUN)
+async def test_nothing_is_installed_unless_the_application_says_so(place: Path) -> None:
+    (found,) = await called(place, RUN)
     assert "No module named 'tiny'" in json.loads(found)["stderr"]
 
 
-def test_what_a_skill_declares_is_installed_after_the_user_was_asked_once(place: Path) -> None:
+async def test_what_a_skill_declares_is_installed_after_the_user_was_asked_once(place: Path) -> None:
     asked: list[bool] = []
     ask = answering(ApprovalDecision.ALLOW_ONCE, asked)
     options: dict[str, Any] = {"install": "ask", "ask": ask}
-    first, again, other = called(place, RUN, RUN, {"skill": "plain", "command": "python3 scripts/say.py"}, **options)
+    first, again, other = await called(
+        place, RUN, RUN, {"skill": "plain", "command": "python3 scripts/say.py"}, **options
+    )
     assert [json.loads(found)["stdout"] for found in (first, again, other)] == ["1.0\n", "1.0\n", "plain\n"]
     assert asked == [True, False, False, False]
 
 
-def test_a_script_with_a_block_of_its_own_gets_what_that_names(place: Path) -> None:
+async def test_a_script_with_a_block_of_its_own_gets_what_that_names(place: Path) -> None:
     folder = place / "skills" / "tiny-user"
     (folder / "requirements.txt").unlink()
     block = '# /// script\n# dependencies = ["tiny"]\n# ///\n'
     (folder / "scripts" / "say.py").write_text(block + SAY)
-    (found,) = called(place, RUN, install="always")
+    (found,) = await called(place, RUN, install="always")
     assert json.loads(found)["stdout"] == "1.0\n"
 
 
-def test_packages_of_the_application_and_of_a_grant_are_installed_without_asking(place: Path) -> None:
+async def test_packages_of_the_application_and_of_a_grant_are_installed_without_asking(place: Path) -> None:
     (place / "skills" / "tiny-user" / "requirements.txt").unlink()
-    (found,) = called(place, RUN, with_packages=("tiny",))
+    (found,) = await called(place, RUN, with_packages=("tiny",))
     assert json.loads(found)["stdout"] == "1.0\n"
     plain = {"skill": "plain", "command": f"python3 -c '{SAY}'"}
-    found, other = called(place, RUN, plain, grants={"tiny-user": SkillGrants(packages=("tiny==1.0",))})
+    found, other = await called(place, RUN, plain, grants={"tiny-user": SkillGrants(packages=("tiny==1.0",))})
     assert json.loads(found)["stdout"] == "1.0\n"
     assert json.loads(other)["exit_code"] == 1
 
 
-def test_after_a_no_the_command_runs_without_the_packages_and_the_model_hears_why(place: Path) -> None:
+async def test_after_a_no_the_command_runs_without_the_packages_and_the_model_hears_why(place: Path) -> None:
     asked: list[bool] = []
-    (found,) = called(place, RUN, install="ask", ask_install=answering(ApprovalDecision.DENY, asked))
+    (found,) = await called(place, RUN, install="ask", ask_install=answering(ApprovalDecision.DENY, asked))
     told = json.loads(found)
     assert (told["exit_code"], asked) == (1, [True])
     assert told["warnings"][0] == "requirements.txt declares tiny; not installed: the user declined"
     assert "the Python module 'tiny' is missing: run again with --with tiny" in told["warnings"][1]
 
 
-def test_restricted_commands_do_not_install_packages_that_nobody_approved(place: Path) -> None:
-    (found,) = called(place, RUN, install="ask", restrict=True)
+async def test_restricted_commands_do_not_install_packages_that_nobody_approved(place: Path) -> None:
+    (found,) = await called(place, RUN, install="ask", restrict=True)
     assert found.startswith("error: ")
     assert not (place / "state" / "environments").exists()
 
 
-def test_an_installation_that_fails_is_told_with_the_reason(place: Path) -> None:
+async def test_an_installation_that_fails_is_told_with_the_reason(place: Path) -> None:
     (place / "skills" / "tiny-user" / "requirements.txt").write_text("no-such-package-at-all\n")
-    (found,) = called(place, RUN, install="always")
+    (found,) = await called(place, RUN, install="always")
     assert found.startswith("error: cannot install no-such-package-at-all: the index has no package")
 
 
-def test_a_command_that_is_no_shell_text_is_for_the_shell_to_judge(place: Path) -> None:
-    (found,) = called(place, {"skill": "plain", "command": "echo 'x"}, install="always")
+async def test_a_command_that_is_no_shell_text_is_for_the_shell_to_judge(place: Path) -> None:
+    (found,) = await called(place, {"skill": "plain", "command": "echo 'x"}, install="always")
     assert "exit_code" in found or found.startswith("error: ")
 
 
@@ -704,14 +667,11 @@ def test_a_model_reads_the_content_of_a_primary_output_that_stands_nowhere_else(
 KIB32 = 32 * 1024
 
 
-def ready(directory: Path, options: ToolOptions | None = None, **arguments: object) -> RunPlan:
+async def ready(directory: Path, options: ToolOptions | None = None, **arguments: object) -> RunPlan:
     """What is made of a call, on an executor that runs nothing."""
 
-    async def scenario() -> RunPlan:
-        async with demo_context(directory, options) as opened:
-            return await prepare_run(opened, written(**arguments))
-
-    return run(scenario())
+    async with demo_context(directory, options) as opened:
+        return await prepare_run(opened, written(**arguments))
 
 
 def demo_context(directory: Path, options: ToolOptions | None = None) -> AbstractAsyncContextManager[ToolContext]:
@@ -728,9 +688,9 @@ def demo_context(directory: Path, options: ToolOptions | None = None) -> Abstrac
     )
 
 
-def test_a_call_becomes_a_request_with_the_limits_of_the_session(tmp_path: Path) -> None:
+async def test_a_call_becomes_a_request_with_the_limits_of_the_session(tmp_path: Path) -> None:
     limits = Limits(timeout=120, processes=7)
-    made = ready(
+    made = await ready(
         tmp_path, ToolOptions(limits=limits), command="ls", env={"A": 1}, stdin="é", editor_text="t", cwd="work"
     )
     request = made.request
@@ -738,18 +698,18 @@ def test_a_call_becomes_a_request_with_the_limits_of_the_session(tmp_path: Path)
     assert (request.stdin, request.editor_text, request.limits) == ("é".encode(), "t", limits)
 
 
-def test_a_call_may_ask_for_another_timeout_up_to_the_most(tmp_path: Path) -> None:
+async def test_a_call_may_ask_for_another_timeout_up_to_the_most(tmp_path: Path) -> None:
     options = ToolOptions(limits=Limits(timeout=10, processes=7), max_timeout=100)
-    assert ready(tmp_path, options, timeout=5).request.limits == Limits(timeout=5, processes=7)
-    assert ready(tmp_path, options, timeout="100").request.limits.timeout == 100
-    assert ready(tmp_path, options, timeout=-1).request.limits.timeout == 10
+    assert (await ready(tmp_path, options, timeout=5)).request.limits == Limits(timeout=5, processes=7)
+    assert (await ready(tmp_path, options, timeout="100")).request.limits.timeout == 100
+    assert (await ready(tmp_path, options, timeout=-1)).request.limits.timeout == 10
     with pytest.raises(InvalidArgument, match="timeout: 60000 s is too long, at most 100 s; use skill_exec for"):
-        ready(tmp_path, options, timeout=60_000)
+        await ready(tmp_path, options, timeout=60_000)
     with pytest.raises(InvalidArgument, match="timeout: inf s is too long"):
-        ready(tmp_path, options, timeout=float("inf"))
+        await ready(tmp_path, options, timeout=float("inf"))
 
 
-def test_a_skill_gets_its_own_grants_and_those_of_all_skills(tmp_path: Path) -> None:
+async def test_a_skill_gets_its_own_grants_and_those_of_all_skills(tmp_path: Path) -> None:
     grants = {
         "*": SkillGrants(
             secrets=("ALL", "BOTH"), network=("example.org",), environment={"A": "1", "B": "1"}, timeout=9
@@ -757,17 +717,17 @@ def test_a_skill_gets_its_own_grants_and_those_of_all_skills(tmp_path: Path) -> 
         "demo": SkillGrants(secrets=("BOTH", "OWN"), environment={"B": "2", "C": "2"}, timeout=5),
         "other": SkillGrants(secrets=("FOREIGN",), network=("other.example",), timeout=1),
     }
-    request = ready(tmp_path, ToolOptions(grants=grants), env={"C": "3"}).request
+    request = (await ready(tmp_path, ToolOptions(grants=grants), env={"C": "3"})).request
     assert (request.secrets, request.network) == (("ALL", "BOTH", "OWN"), ("example.org",))
     assert (request.env, request.limits.timeout) == ({"A": "1", "B": "2", "C": "3"}, 5)
 
 
-def test_a_granted_timeout_is_the_longest_that_a_model_may_ask_for(tmp_path: Path) -> None:
+async def test_a_granted_timeout_is_the_longest_that_a_model_may_ask_for(tmp_path: Path) -> None:
     options = ToolOptions(grants={"demo": SkillGrants(timeout=5)})
-    assert ready(tmp_path, options, timeout=4).request.limits.timeout == 4
+    assert (await ready(tmp_path, options, timeout=4)).request.limits.timeout == 4
     with pytest.raises(InvalidArgument, match="6 s is too long, at most 5 s, which is what the user granted"):
-        ready(tmp_path, options, timeout=6)
-    assert ready(tmp_path, options).result_options.advice == "do less per call; the user granted at most 5 s"
+        await ready(tmp_path, options, timeout=6)
+    assert (await ready(tmp_path, options)).result_options.advice == "do less per call; the user granted at most 5 s"
 
 
 async def test_the_skill_and_those_that_inputs_come_from_are_staged_and_the_users_files_too(tmp_path: Path) -> None:
@@ -791,13 +751,13 @@ async def test_the_modules_that_an_author_wants_loaded_ahead_are_those_of_the_co
     assert [command.warm for command in executor.commands] == [("csv", "json")]
 
 
-def test_the_first_things_to_be_refused_are_the_skills(tmp_path: Path) -> None:
+async def test_the_first_things_to_be_refused_are_the_skills(tmp_path: Path) -> None:
     with pytest.raises(UnknownSkill, match="did you mean 'other'"):
-        ready(tmp_path, skill="othr", timeout=10**9)
+        await ready(tmp_path, skill="othr", timeout=10**9)
     with pytest.raises(NotLoaded):
-        ready(tmp_path, skill="other", timeout=10**9)
+        await ready(tmp_path, skill="other", timeout=10**9)
     with pytest.raises(UnknownSkill, match="did you mean 'other'"):
-        ready(tmp_path, inputs=["skill://othr/x"])
+        await ready(tmp_path, inputs=["skill://othr/x"])
 
 
 async def test_without_an_executor_the_call_says_so(tmp_path: Path) -> None:
@@ -808,9 +768,9 @@ async def test_without_an_executor_the_call_says_so(tmp_path: Path) -> None:
             await prepare_run(context, written())
 
 
-def test_half_a_character_on_stdin_is_refused(tmp_path: Path) -> None:
+async def test_half_a_character_on_stdin_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="stdin: contains half a character"):
-        ready(tmp_path, stdin="\ud800")
+        await ready(tmp_path, stdin="\ud800")
 
 
 @pytest.mark.parametrize(
@@ -823,12 +783,14 @@ def test_half_a_character_on_stdin_is_refused(tmp_path: Path) -> None:
         ("$RUN_DIR", "$RUN_DIR"),
     ],
 )
-def test_a_directory_that_a_command_has_printed_is_below_the_workspace(tmp_path: Path, cwd: str, meant: str) -> None:
-    assert ready(tmp_path, cwd=cwd).request.cwd == meant
+async def test_a_directory_that_a_command_has_printed_is_below_the_workspace(
+    tmp_path: Path, cwd: str, meant: str
+) -> None:
+    assert (await ready(tmp_path, cwd=cwd)).request.cwd == meant
 
 
-def test_without_patterns_what_is_new_in_out_is_listed_and_only_the_primary_output_shown(tmp_path: Path) -> None:
-    made = ready(tmp_path)
+async def test_without_patterns_what_is_new_in_out_is_listed_and_only_the_primary_output_shown(tmp_path: Path) -> None:
+    made = await ready(tmp_path)
     assert made.request.outputs == OutputSpec(("out/**",), max_files=20, max_file_bytes=KIB32)
     assert (made.result_options.inline, made.result_options.primary_content, made.result_options.patterns) == (
         False,
@@ -839,8 +801,8 @@ def test_without_patterns_what_is_new_in_out_is_listed_and_only_the_primary_outp
     assert not no_primary.inline
 
 
-def test_patterns_bring_content_and_are_named_when_nothing_matches(tmp_path: Path) -> None:
-    made = ready(tmp_path, output_files=["out/*.txt"])
+async def test_patterns_bring_content_and_are_named_when_nothing_matches(tmp_path: Path) -> None:
+    made = await ready(tmp_path, output_files=["out/*.txt"])
     assert made.request.outputs == OutputSpec(("out/*.txt",), max_file_bytes=CONTENT_BYTES + 1)
     assert (made.result_options.inline, made.result_options.patterns, made.result_options.content_bytes) == (
         True,
@@ -849,16 +811,16 @@ def test_patterns_bring_content_and_are_named_when_nothing_matches(tmp_path: Pat
     )
 
 
-def test_outputs_decide_about_content_and_its_limits(tmp_path: Path) -> None:
-    shape = ready(tmp_path, outputs={"globs": ["out/*"], "inline": False}).result_options
+async def test_outputs_decide_about_content_and_its_limits(tmp_path: Path) -> None:
+    shape = (await ready(tmp_path, outputs={"globs": ["out/*"], "inline": False})).result_options
     assert (shape.inline, shape.content_bytes) == (False, CONTENT_BYTES)
-    shape = ready(tmp_path, outputs={"globs": ["out/*"], "max_total_bytes": 10**5}).result_options
+    shape = (await ready(tmp_path, outputs={"globs": ["out/*"], "max_total_bytes": 10**5})).result_options
     assert (shape.inline, shape.content_bytes) == (True, 10**5)
 
 
-def test_no_model_gets_more_content_than_the_operator_allows_and_no_more_is_read(tmp_path: Path) -> None:
+async def test_no_model_gets_more_content_than_the_operator_allows_and_no_more_is_read(tmp_path: Path) -> None:
     endless = {"globs": ["out/*"], "max_files": 10**9, "max_file_bytes": 10**9, "max_total_bytes": 10**9}
-    assert ready(tmp_path, outputs=endless).result_options.content_bytes == CONTENT_BYTES
+    assert (await ready(tmp_path, outputs=endless)).result_options.content_bytes == CONTENT_BYTES
     spec = build_output_spec(written(outputs=endless), ToolOptions(max_inline_bytes=10**5))
     assert (spec.max_file_bytes, spec.max_total_bytes) == (10**5 + 1, 64 * 1024 * 1024)
     little = build_output_spec(written(outputs={**endless, "max_file_bytes": 5, "max_total_bytes": 7}), ToolOptions())
@@ -866,8 +828,8 @@ def test_no_model_gets_more_content_than_the_operator_allows_and_no_more_is_read
     assert build_output_spec(written(output_files="out/*"), ToolOptions(max_inline_bytes=0)).max_file_bytes == KIB32
 
 
-def test_omitted_content_is_not_even_read_beyond_what_a_primary_output_may_have(tmp_path: Path) -> None:
-    made = ready(tmp_path, output_files=["out/*"], omit_inline_content=True)
+async def test_omitted_content_is_not_even_read_beyond_what_a_primary_output_may_have(tmp_path: Path) -> None:
+    made = await ready(tmp_path, output_files=["out/*"], omit_inline_content=True)
     assert made.request.outputs == OutputSpec(("out/*",), max_file_bytes=KIB32)
     assert (made.result_options.inline, made.result_options.primary_content) == (False, False)
 

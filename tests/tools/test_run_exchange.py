@@ -8,15 +8,15 @@ from openskills.artifacts.memory import MemoryArtifactStore
 from openskills.artifacts.store import read_artifact
 from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.executors.commands import CommandRules
-from openskills.tools.tool import ToolContext, ToolOptions
+from openskills.tools.tool import ToolOptions
 from openskills.tools.uploads import upload_from_bytes
 from tests.conftest import RequireProgram
 from tests.tools.contexts import SCOPE
-from tests.tools.run_calls import PNG, call, in_session, names, said
+from tests.tools.run_calls import PNG, call, names, opened, said
 
 
-def test_what_a_run_made_in_out_is_listed_and_its_main_file_shown(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_what_a_run_made_in_out_is_listed_and_its_main_file_shown(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         data = await call(context, "echo '# R' > out/report.md; echo x > out/b.txt; mkdir out/d; echo y > out/d/c.txt")
         assert names(data) == ["out/b.txt", "out/d/c.txt", "out/report.md"]
         assert all("content" not in file for file in data["output_files"])
@@ -26,11 +26,9 @@ def test_what_a_run_made_in_out_is_listed_and_its_main_file_shown(tmp_path: Path
         nothing = await call(context, "true")
         assert (nothing["output_files"], "primary_output" in nothing, "warnings" in nothing) == ([], False, False)
 
-    in_session(tmp_path, scenario)
 
-
-def test_of_many_files_the_first_twenty_are_listed_and_the_result_says_so(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_of_many_files_the_first_twenty_are_listed_and_the_result_says_so(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         data = await call(context, "for i in $(seq 10 40); do echo $i > out/$i; done; head -c 99999 /dev/zero > out/00")
         assert len(data["output_files"]) == 20
         assert data["output_files"][0] == {
@@ -42,11 +40,9 @@ def test_of_many_files_the_first_twenty_are_listed_and_the_result_says_so(tmp_pa
         }
         assert "only the first 20 were collected" in said(data)
 
-    in_session(tmp_path, scenario)
 
-
-def test_patterns_bring_the_content_of_text_and_never_of_anything_else(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_patterns_bring_the_content_of_text_and_never_of_anything_else(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         data = await call(
             context, "echo é > out/a.txt; printf '\\0' > out/z.bin; echo no > work/n", output_files="$OUTPUT_DIR/*"
         )
@@ -60,22 +56,18 @@ def test_patterns_bring_the_content_of_text_and_never_of_anything_else(tmp_path:
         data = await call(context, "true", output_files=["out/a.txt"])
         assert [file["name"] for file in data["output_files"]] == ["out/a.txt"]
 
-    in_session(tmp_path, scenario)
 
-
-def test_a_file_larger_than_its_limit_is_cut_between_characters_and_says_so(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_file_larger_than_its_limit_is_cut_between_characters_and_says_so(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         outputs = {"Globs": ["out/*"], "MaxFileBytes": 2}
         (file,) = (await call(context, "printf 'aéz' > out/a", outputs=outputs))["output_files"]
         assert (file["content"], file["size_bytes"], file["truncated"]) == ("a", 4, True)
 
-    in_session(tmp_path, scenario)
 
-
-def test_a_png_becomes_an_artifact_unchanged_and_can_come_back_by_its_ref(tmp_path: Path) -> None:
+async def test_a_png_becomes_an_artifact_unchanged_and_can_come_back_by_its_ref(tmp_path: Path) -> None:
     artifacts = MemoryArtifactStore()
 
-    async def scenario(context: ToolContext) -> None:
+    async with opened(tmp_path, artifacts=artifacts, uploads=(upload_from_bytes("p.png", PNG),)) as context:
         data = await call(
             context, "cp inputs/p.png out/chart.png", outputs={"globs": ["out/*.png"], "inline": False, "save": True}
         )
@@ -86,13 +78,11 @@ def test_a_png_becomes_an_artifact_unchanged_and_can_come_back_by_its_ref(tmp_pa
         again = await call(context, "cmp inputs/again.png inputs/p.png && echo same", inputs=inputs)
         assert again["stdout"] == "same\n"
 
-    in_session(tmp_path, scenario, artifacts=artifacts, uploads=(upload_from_bytes("p.png", PNG),))
 
-
-def test_the_older_way_saves_under_its_prefix(tmp_path: Path) -> None:
+async def test_the_older_way_saves_under_its_prefix(tmp_path: Path) -> None:
     artifacts = MemoryArtifactStore()
 
-    async def scenario(context: ToolContext) -> None:
+    async with opened(tmp_path, artifacts=artifacts) as context:
         data = await call(
             context,
             "echo report > out/report.txt",
@@ -104,77 +94,63 @@ def test_the_older_way_saves_under_its_prefix(tmp_path: Path) -> None:
         assert data["artifact_files"][0]["ref"] == "artifact://pref/out/report.txt@0"
         assert await read_artifact(artifacts, SCOPE, "pref/out/report.txt") == b"report\n"
 
-    in_session(tmp_path, scenario, artifacts=artifacts)
 
-
-def test_forced_saving_keeps_whole_files_that_nobody_asked_for(tmp_path: Path) -> None:
+async def test_forced_saving_keeps_whole_files_that_nobody_asked_for(tmp_path: Path) -> None:
     artifacts = MemoryArtifactStore()
 
-    async def scenario(context: ToolContext) -> None:
+    async with opened(tmp_path, artifacts=artifacts, options=ToolOptions(force_save=True)) as context:
         data = await call(context, "head -c 300000 /dev/zero > out/zeros")
         assert [one["name"] for one in data["artifact_files"]] == ["out/zeros"]
         assert len(await read_artifact(artifacts, SCOPE, "out/zeros")) == 300_000
         assert "artifact_files" not in await call(context, "true")
 
-    in_session(tmp_path, scenario, artifacts=artifacts, options=ToolOptions(force_save=True))
 
-
-def test_without_a_store_files_come_back_and_a_warning_says_that_they_are_not_kept(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_without_a_store_files_come_back_and_a_warning_says_that_they_are_not_kept(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         data = await call(context, "echo x > out/a", output_files=["out/a"], save_as_artifacts=True)
         assert data["output_files"][0]["content"] == "x\n"
         assert "no artifact store" in said(data)
         assert "artifact_files" not in data
 
-    in_session(tmp_path, scenario)
 
-
-def test_empty_leftovers_of_a_failed_run_are_left_out(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_empty_leftovers_of_a_failed_run_are_left_out(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         data = await call(context, "nosuchprogram > out/result.txt")
         assert (data["exit_code"], data["output_files"], "primary_output" in data) == (127, [], False)
         assert "1 empty output files" in said(data)
         assert names(await call(context, ": > out/result.txt")) == ["out/result.txt"]
 
-    in_session(tmp_path, scenario)
 
-
-def test_a_ref_is_an_input_of_a_later_call_as_a_copy_or_a_link(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_ref_is_an_input_of_a_later_call_as_a_copy_or_a_link(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         ref = (await call(context, "echo one > out/a.txt"))["output_files"][0]["ref"]
         inputs = [{"from": ref}, {"From": ref, "To": "work/linked.txt", "Mode": "link"}]
         data = await call(context, "cat inputs/a.txt work/linked.txt; readlink work/linked.txt", inputs=inputs)
         assert data["stdout"] == "one\none\n../out/a.txt\n"
         assert "staged_inputs" not in data
 
-    in_session(tmp_path, scenario)
 
-
-def test_a_pinned_artifact_keeps_its_version(tmp_path: Path) -> None:
+async def test_a_pinned_artifact_keeps_its_version(tmp_path: Path) -> None:
     artifacts = MemoryArtifactStore()
 
-    async def scenario(context: ToolContext) -> None:
+    async with opened(tmp_path, artifacts=artifacts) as context:
         for version in (b"v0 ", b"v1 "):
             await artifacts.put(SCOPE, "data", version)
             inputs = [{"from": "artifact://data", "to": "work/p", "pin": True}, {"from": "artifact://data"}]
             data = await call(context, "cat work/p inputs/data", inputs=inputs)
         assert data["stdout"] == "v0 v1 "
 
-    in_session(tmp_path, scenario, artifacts=artifacts)
 
-
-def test_a_file_of_another_skill_is_an_input_although_that_was_never_loaded(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_a_file_of_another_skill_is_an_input_although_that_was_never_loaded(tmp_path: Path) -> None:
+    async with opened(tmp_path) as context:
         data = await call(context, "cat inputs/x.txt", inputs=["skill://other/data/x.txt"])
         assert data["stdout"] == "of other"
 
-    in_session(tmp_path, scenario)
 
-
-def test_a_file_of_the_host_needs_to_be_allowed(tmp_path: Path) -> None:
+async def test_a_file_of_the_host_needs_to_be_allowed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("a\nb\n")
 
-    async def allowed(context: ToolContext) -> None:
+    async with opened(tmp_path, rules=CommandRules(host_roots=[tmp_path])) as context:
         data = await call(
             context,
             "wc -l < work/inputs/notes.txt > out/lines.txt",
@@ -182,17 +158,14 @@ def test_a_file_of_the_host_needs_to_be_allowed(tmp_path: Path) -> None:
             outputs={"globs": ["$OUTPUT_DIR/lines.txt"], "inline": True, "save": False, "max_files": 1},
         )
         assert data["primary_output"]["content"].strip() == "2"
-
-    async def refused(context: ToolContext) -> None:
+    async with opened(tmp_path) as context:
         with pytest.raises(ForbiddenPath):
             await call(context, "true", inputs=[f"host://{tmp_path}/notes.txt"])
 
-    in_session(tmp_path, allowed, rules=CommandRules(host_roots=[tmp_path]))
-    in_session(tmp_path, refused)
 
-
-def test_content_is_cut_to_what_the_operator_allows_and_kept_whole(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_content_is_cut_to_what_the_operator_allows_and_kept_whole(tmp_path: Path) -> None:
+    options = ToolOptions(max_inline_bytes=1000)
+    async with opened(tmp_path, options=options, artifacts=MemoryArtifactStore()) as context:
         data = await call(
             context,
             "head -c 3000000 /dev/zero | tr '\\0' x > $OUTPUT_DIR/big.txt; echo 1 > $OUTPUT_DIR/report.md",
@@ -207,12 +180,11 @@ def test_content_is_cut_to_what_the_operator_allows_and_kept_whole(tmp_path: Pat
         assert context.artifacts is not None
         assert [one.size for one in await context.artifacts.list(context.scope)] == [3_000_000, 2]
 
-    options = ToolOptions(max_inline_bytes=1000)
-    in_session(tmp_path, scenario, options=options, artifacts=MemoryArtifactStore())
 
-
-def test_files_of_the_conversation_are_there_and_told_once(tmp_path: Path) -> None:
-    async def scenario(context: ToolContext) -> None:
+async def test_files_of_the_conversation_are_there_and_told_once(tmp_path: Path) -> None:
+    async with opened(
+        tmp_path, uploads=(upload_from_bytes("my data.csv", b"1,2\n"), upload_from_bytes("../b", b"b"))
+    ) as context:
         context.uploads.add_from_messages(
             [{"role": "user", "content": [{"type": "file", "file": {"filename": "x", "data": "!"}}]}]
         )
@@ -235,10 +207,6 @@ def test_files_of_the_conversation_are_there_and_told_once(tmp_path: Path) -> No
         assert "warnings" not in again
         assert (await call(context, "ls inputs; cat inputs/*"))["stdout"] == "my data.csv\nmine\n"
 
-    in_session(
-        tmp_path, scenario, uploads=(upload_from_bytes("my data.csv", b"1,2\n"), upload_from_bytes("../b", b"b"))
-    )
-
 
 @pytest.mark.parametrize(
     ("trap", "reason"),
@@ -251,27 +219,26 @@ def test_files_of_the_conversation_are_there_and_told_once(tmp_path: Path) -> No
         ("rmdir work/inputs; echo no > work/inputs", "has a file where a directory is needed"),
     ],
 )
-def test_whatever_lies_where_a_file_of_the_user_belongs_the_command_runs(
+async def test_whatever_lies_where_a_file_of_the_user_belongs_the_command_runs(
     tmp_path: Path, trap: str, reason: str
 ) -> None:
-    async def scenario(context: ToolContext) -> None:
+    async with opened(tmp_path) as context:
         await call(context, f"mkdir -p work/inputs; {trap}", cwd="$WORKSPACE_DIR")
         context.uploads.add(upload_from_bytes("u", b"user"))
         data = await call(context, "[ -f work/inputs/u ] && cat work/inputs/u", cwd="$WORKSPACE_DIR")
         assert data["stdout"] == ("" if reason else "user")
         assert ("u is unavailable: " in said(data), reason in said(data)) == (bool(reason), True)
 
-    in_session(tmp_path, scenario)
 
-
-def test_in_a_sandbox_a_skill_works_from_the_users_file_to_the_artifact(
+async def test_in_a_sandbox_a_skill_works_from_the_users_file_to_the_artifact(
     tmp_path: Path, require_program: RequireProgram
 ) -> None:
     for program in ("bwrap", "setpriv"):
         require_program(program)
     artifacts = MemoryArtifactStore()
 
-    async def scenario(context: ToolContext) -> None:
+    uploads = (upload_from_bytes("p.png", PNG), upload_from_bytes("notes.txt", b"one"))
+    async with opened(tmp_path, executor="sandbox", artifacts=artifacts, uploads=uploads) as context:
         data = await call(
             context,
             "scripts/hello.sh && cp inputs/p.png out/chart.png && sed s/one/two/ inputs/notes.txt > out/answer.md",
@@ -289,6 +256,3 @@ def test_in_a_sandbox_a_skill_works_from_the_users_file_to_the_artifact(
         later = await call(context, "cat ../work/a.md ../work/inputs/x.txt; pwd", inputs=inputs, cwd="/workspace/out")
         assert later["stdout"] == "twoof other/workspace/out\n"
         assert "staged_inputs" not in later
-
-    uploads = (upload_from_bytes("p.png", PNG), upload_from_bytes("notes.txt", b"one"))
-    in_session(tmp_path, scenario, executor="sandbox", artifacts=artifacts, uploads=uploads)

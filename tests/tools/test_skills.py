@@ -26,7 +26,6 @@ from openskills.session.state import (
     Unloaded,
     apply_changes,
 )
-from openskills.sync import run
 from openskills.tools.skills import (
     ListDocsArguments,
     LoadArguments,
@@ -45,12 +44,9 @@ from tests.skill_writer import skill_writer
 from tests.tools.contexts import AGENT, skills_in, tool_context, write_skill
 
 
-def selected(directory: Path, view: AgentView, **arguments: object) -> ToolResult:
-    async def go() -> ToolResult:
-        async with tool_context(directory, executor=None, view=lambda: view) as context:
-            return await select_docs(context, SelectDocsArguments.model_validate({"skill": "demo", **arguments}))
-
-    return run(go())
+async def selected(directory: Path, view: AgentView, **arguments: object) -> ToolResult:
+    async with tool_context(directory, executor=None, view=lambda: view) as context:
+        return await select_docs(context, SelectDocsArguments.model_validate({"skill": "demo", **arguments}))
 
 
 def view_of(*changes: Loaded | DocsChosen | Consumed) -> AgentView:
@@ -65,36 +61,36 @@ def skills(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_replace_is_the_default_and_narrows_everything(skills: Path) -> None:
-    result = selected(skills, view_of(Loaded("demo", (ALL,))), docs=["b.md", "a.md"])
+async def test_replace_is_the_default_and_narrows_everything(skills: Path) -> None:
+    result = await selected(skills, view_of(Loaded("demo", (ALL,))), docs=["b.md", "a.md"])
     assert result.changes == (Loaded("demo"), DocsChosen("demo", ("b.md", "a.md")))
     assert json.loads(result.text) == {"skill": "demo", "mode": "replace", "selected_docs": ["a.md", "b.md"]}
 
 
-def test_add_says_the_whole_selection_and_changes_only_what_is_new(skills: Path) -> None:
-    result = selected(skills, view_of(Loaded("demo", ("c.md",))), docs=["a.md"], mode="add")
+async def test_add_says_the_whole_selection_and_changes_only_what_is_new(skills: Path) -> None:
+    result = await selected(skills, view_of(Loaded("demo", ("c.md",))), docs=["a.md"], mode="add")
     assert result.changes == (Loaded("demo"), DocsChosen("demo", ("a.md",), added=True))
     assert result.data["selected_docs"] == ["a.md", "c.md"]
 
 
-def test_everything_stays_everything_when_something_is_added(skills: Path) -> None:
-    result = selected(skills, view_of(Loaded("demo", (ALL,))), docs=["a.md"], mode="add")
+async def test_everything_stays_everything_when_something_is_added(skills: Path) -> None:
+    result = await selected(skills, view_of(Loaded("demo", (ALL,))), docs=["a.md"], mode="add")
     assert result.data["include_all_docs"] is True
 
 
-def test_clear_empties_whatever_else_is_said(skills: Path) -> None:
-    result = selected(skills, view_of(Loaded("demo", ("c.md",))), docs=["a.md"], mode="clear")
+async def test_clear_empties_whatever_else_is_said(skills: Path) -> None:
+    result = await selected(skills, view_of(Loaded("demo", ("c.md",))), docs=["a.md"], mode="clear")
     assert result.changes == (Loaded("demo"), DocsChosen("demo", ()))
     assert result.data["selected_docs"] == []
 
 
-def test_a_skill_that_is_not_loaded_is_refused_with_what_to_do(skills: Path) -> None:
+async def test_a_skill_that_is_not_loaded_is_refused_with_what_to_do(skills: Path) -> None:
     with pytest.raises(NotLoaded, match="skill_load"):
-        selected(skills, view_of(), docs=["a.md"])
+        await selected(skills, view_of(), docs=["a.md"])
 
 
-def test_after_being_seen_once_the_instructions_come_back_with_the_document(skills: Path) -> None:
-    result = selected(skills, view_of(Loaded("demo"), Consumed("demo")), docs=["a.md"])
+async def test_after_being_seen_once_the_instructions_come_back_with_the_document(skills: Path) -> None:
+    result = await selected(skills, view_of(Loaded("demo"), Consumed("demo")), docs=["a.md"])
     assert result.changes == (Loaded("demo"), DocsChosen("demo", ("a.md",)))
 
 
@@ -152,36 +148,33 @@ def test_of_many_documents_a_few_are_named(tmp_path: Path) -> None:
         resolve_docs(skills_in(tmp_path).get("demo"), ["nothing-like-it"])
 
 
-def loaded(directory: Path, **arguments: object) -> ToolResult:
-    async def go() -> ToolResult:
-        async with tool_context(directory, executor=None) as context:
-            return await load(context, LoadArguments.model_validate(arguments))
-
-    return run(go())
+async def loaded(directory: Path, **arguments: object) -> ToolResult:
+    async with tool_context(directory, executor=None) as context:
+        return await load(context, LoadArguments.model_validate(arguments))
 
 
-def test_the_stored_result_is_a_stub_and_the_change_is_described(tmp_path: Path) -> None:
+async def test_the_stored_result_is_a_stub_and_the_change_is_described(tmp_path: Path) -> None:
     write_skill(tmp_path, "demo")
-    result = loaded(tmp_path, skill="demo")
+    result = await loaded(tmp_path, skill="demo")
     assert result.text == "loaded: demo"
     assert result.changes == (Loaded("demo"),)
     assert result.data["docs"] == []
     assert result.data["estimated_tokens"] > 0
 
 
-def test_documents_can_be_named_at_once_and_a_single_text_will_do(tmp_path: Path) -> None:
+async def test_documents_can_be_named_at_once_and_a_single_text_will_do(tmp_path: Path) -> None:
     write_skill(tmp_path, "demo", {"docs/a.md": "A", "docs/b.md": "B"})
-    assert loaded(tmp_path, skill="demo", docs="docs/b.md").changes == (Loaded("demo", ("docs/b.md",)),)
-    assert loaded(tmp_path, skill="demo", include_all_docs=True).changes == (Loaded("demo", (ALL,)),)
-    assert loaded(tmp_path, skill="demo", docs=["*"]).data["docs"] == ["docs/a.md", "docs/b.md"]
+    assert (await loaded(tmp_path, skill="demo", docs="docs/b.md")).changes == (Loaded("demo", ("docs/b.md",)),)
+    assert (await loaded(tmp_path, skill="demo", include_all_docs=True)).changes == (Loaded("demo", (ALL,)),)
+    assert (await loaded(tmp_path, skill="demo", docs=["*"])).data["docs"] == ["docs/a.md", "docs/b.md"]
 
 
-def test_a_typo_gets_the_nearest_names(tmp_path: Path) -> None:
+async def test_a_typo_gets_the_nearest_names(tmp_path: Path) -> None:
     write_skill(tmp_path, "pdf-tools", {"guide.md": "x"})
     with pytest.raises(UnknownSkill, match="pdf-tools"):
-        loaded(tmp_path, skill="pdf-tool")
+        await loaded(tmp_path, skill="pdf-tool")
     with pytest.raises(InvalidArgument, match=r"guide\.md"):
-        loaded(tmp_path, skill="pdf-tools", docs=["guid.md"])
+        await loaded(tmp_path, skill="pdf-tools", docs=["guid.md"])
 
 
 async def test_a_skill_whose_file_has_gone_is_not_loaded(tmp_path: Path) -> None:
@@ -196,79 +189,73 @@ async def test_a_skill_whose_file_has_gone_is_not_loaded(tmp_path: Path) -> None
         await go()
 
 
-def test_what_was_cut_is_said(tmp_path: Path) -> None:
+async def test_what_was_cut_is_said(tmp_path: Path) -> None:
     write_skill(tmp_path, "demo", {"long.md": "a line of words\n" * 50_000})
-    assert loaded(tmp_path, skill="demo", docs=["long.md"]).data["cut"] == ["long.md"]
+    assert (await loaded(tmp_path, skill="demo", docs=["long.md"])).data["cut"] == ["long.md"]
 
 
-def found(directory: Path, query: str) -> ToolResult:
-    async def go() -> ToolResult:
-        async with tool_context(directory, executor=None) as context:
-            return await search(context, SearchArguments(query=query))
-
-    return run(go())
+async def found(directory: Path, query: str) -> ToolResult:
+    async with tool_context(directory, executor=None) as context:
+        return await search(context, SearchArguments(query=query))
 
 
-def test_skills_are_found_by_what_they_do(tmp_path: Path) -> None:
+async def test_skills_are_found_by_what_they_do(tmp_path: Path) -> None:
     write = skill_writer(tmp_path, "skills")
     write("pdf-tools", description="Read and split PDF files.")
     write("weather", description="Tell the weather\nof a city.")
-    result = found(tmp_path, "split a pdf")
+    result = await found(tmp_path, "split a pdf")
     assert result.data["skills"][0]["name"] == "pdf-tools"
-    assert found(tmp_path, "weather").data["skills"][0]["description"] == "Tell the weather of a city."
+    assert (await found(tmp_path, "weather")).data["skills"][0]["description"] == "Tell the weather of a city."
 
 
 @pytest.mark.parametrize("query", ["x" * 2_000_000, "weather \ud800", "\x1b[2J"])
-def test_a_query_is_repeated_short_and_as_text(query: str, tmp_path: Path) -> None:
+async def test_a_query_is_repeated_short_and_as_text(query: str, tmp_path: Path) -> None:
     skill_writer(tmp_path, "skills")("weather", description="Tell the weather.")
-    result = found(tmp_path, query)
+    result = await found(tmp_path, query)
     assert len(result.text.encode()) < 1_000
     assert result.data["query"].isprintable()
 
 
-def test_nothing_found_says_what_to_try(tmp_path: Path) -> None:
+async def test_nothing_found_says_what_to_try(tmp_path: Path) -> None:
     skill_writer(tmp_path, "skills")("weather", description="Tell the weather.")
-    result = found(tmp_path, "quantum chromodynamics")
+    result = await found(tmp_path, "quantum chromodynamics")
     assert result.data["skills"] == []
     assert "other words" in result.text
 
 
-def test_the_best_of_a_bad_lot_is_listed_with_a_warning(tmp_path: Path) -> None:
+async def test_the_best_of_a_bad_lot_is_listed_with_a_warning(tmp_path: Path) -> None:
     write = skill_writer(tmp_path, "skills")
     write("pdf-tools", description="Read and split PDF files.")
     write("weather", description="Tell the weather of a city.")
-    result = found(tmp_path, "which city is the capital of Australia")
+    result = await found(tmp_path, "which city is the capital of Australia")
     assert [one["name"] for one in result.data["skills"]] == ["weather"]
     assert "no good match" in result.data["hint"]
-    assert "hint" not in found(tmp_path, "split a pdf").data
+    assert "hint" not in (await found(tmp_path, "split a pdf")).data
 
 
-def unloaded(directory: Path, name: str, *loaded: str) -> ToolResult:
-    async def go() -> ToolResult:
-        async with tool_context(directory, executor=None, loaded=loaded) as context:
-            return await unload(context, UnloadArguments(skill=name))
-
-    return run(go())
+async def unloaded(directory: Path, name: str, *loaded: str) -> ToolResult:
+    async with tool_context(directory, executor=None, loaded=loaded) as context:
+        return await unload(context, UnloadArguments(skill=name))
 
 
-def test_a_loaded_skill_is_unloaded(tmp_path: Path) -> None:
+async def test_a_loaded_skill_is_unloaded(tmp_path: Path) -> None:
     write_skill(tmp_path, "demo")
-    result = unloaded(tmp_path, "demo", "demo")
+    result = await unloaded(tmp_path, "demo", "demo")
     assert (result.text, result.changes) == ("unloaded: demo", (Unloaded("demo"),))
 
 
-def test_nothing_changes_for_one_that_is_not_loaded(tmp_path: Path) -> None:
+async def test_nothing_changes_for_one_that_is_not_loaded(tmp_path: Path) -> None:
     write_skill(tmp_path, "demo")
-    result = unloaded(tmp_path, "demo")
+    result = await unloaded(tmp_path, "demo")
     assert result.changes == ()
     assert "was not loaded" in result.text
 
 
-def test_one_that_has_left_the_catalog_can_be_unloaded(tmp_path: Path) -> None:
-    assert unloaded(tmp_path, "gone", "gone").changes == (Unloaded("gone"),)
+async def test_one_that_has_left_the_catalog_can_be_unloaded(tmp_path: Path) -> None:
+    assert (await unloaded(tmp_path, "gone", "gone")).changes == (Unloaded("gone"),)
 
 
-def test_an_unknown_name_is_an_error(tmp_path: Path) -> None:
+async def test_an_unknown_name_is_an_error(tmp_path: Path) -> None:
     write_skill(tmp_path, "demo")
     with pytest.raises(UnknownSkill, match="demo"):
-        unloaded(tmp_path, "demos")
+        await unloaded(tmp_path, "demos")

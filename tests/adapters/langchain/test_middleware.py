@@ -395,12 +395,9 @@ async def test_a_skill_that_was_pinned_before_an_interrupt_is_pinned_after_it(
     talk = deep(backend, [says(call("pin", "1")), "ok"], agent={"tools": [pin], "interrupt_on": {"pin": True}})
     yes: Any = Command(resume={"decisions": [{"type": "approve"}]})
 
-    async def turns() -> None:
+    if awaited:
         await talk.hear()
         await talk.agent.ainvoke(yes, talk.config)
-
-    if awaited:
-        await turns()
     else:
         talk.say()
         talk.agent.invoke(yes, talk.config)

@@ -509,12 +509,9 @@ async def test_a_command_is_talked_to_over_several_calls_and_turns(skills: Path,
     script = [says(load("pdf")), says(begin), write, "one", write, "two"]
     talk = talk_of(runtime_of(skills, executor, load_mode="session"), script)
 
-    async def two_turns() -> None:
-        await talk.hear()
-        await talk.hear()
-
     if is_awaited:
-        await two_turns()
+        await talk.hear()
+        await talk.hear()
     else:
         talk.say()
         talk.say()

@@ -73,17 +73,14 @@ def test_a_command_of_an_awaited_turn_ends_with_its_loop_and_the_model_is_told(
     asyncio.run(runtime.close())
 
 
-def test_in_a_notebook_a_blocking_turn_says_that_the_command_is_elsewhere(runtime: SkillRuntime) -> None:
+async def test_in_a_notebook_a_blocking_turn_says_that_the_command_is_elsewhere(runtime: SkillRuntime) -> None:
     talk = talk_of(runtime, [says(load("pdf")), says(BEGIN), "first", write, "third"])
 
-    async def run_cells() -> None:
-        await talk.hear()
-        with pytest.raises(ExecutorUnavailable, match="in another event loop"):
-            talk.say()
-        await talk.hear()
-        await runtime.close()
-
-    asyncio.run(run_cells())
+    await talk.hear()
+    with pytest.raises(ExecutorUnavailable, match="in another event loop"):
+        talk.say()
+    await talk.hear()
+    await runtime.close()
     (told,) = [message.text for identity, message in talk.results().items() if identity.startswith("write")]
     assert json.loads(told)["output"] == "got it\n"
 

@@ -210,13 +210,10 @@ async def _loaded(session: SkillSession) -> tuple[ResultTexts, ToolResult]:
 async def test_a_second_load_shows_the_text_again(tmp_path: Path, write_skill: WriteSkill) -> None:
     write_skill("pdf", body="# How to")
 
-    async def go() -> list[str]:
-        async with runtime_of(tmp_path / "skills").session("s") as session:
-            texts, first = await _loaded(session)
-            again = await session.call("skill_load", {"skill": "pdf"})
-            return [await texts.render(first), await texts.render(again)]
-
-    first, again = await go()
+    async with runtime_of(tmp_path / "skills").session("s") as session:
+        texts, loaded = await _loaded(session)
+        reloaded = await session.call("skill_load", {"skill": "pdf"})
+        first, again = await texts.render(loaded), await texts.render(reloaded)
     assert "# How to" in first
     assert first == again
 

@@ -11,7 +11,6 @@ Conversations in OpenAI's style, told to Anthropic's API, which is strict.
 Thoughts that a model reads again, in the conversation that they belong to and in no other.
 """
 
-import asyncio
 import base64
 import json
 import sys
@@ -169,7 +168,7 @@ async def test_thoughts_before_a_call_come_back_with_its_result() -> None:
     assert not faults(server.requests[1].body)
 
 
-def test_thoughts_are_in_the_log_and_come_back_after_a_restart_and_only_to_their_model(tmp_path: Path) -> None:
+async def test_thoughts_are_in_the_log_and_come_back_after_a_restart_and_only_to_their_model(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/sessions.db"
     catalog = catalog_in(tmp_path, alpha="Does a thing. Use when asked.")
     options = SessionOptions(load_mode="session")
@@ -185,9 +184,9 @@ def test_thoughts_are_in_the_log_and_come_back_after_a_restart_and_only_to_their
 
     load = '{"skill": "alpha"}'
     with ModelServer([thoughtful(load, "one"), thoughtful(load, "two"), "Done.", "Again.", "Others."]) as server:
-        asyncio.run(said(server, "hello"))
-        asyncio.run(said(server, "go on"))
-        asyncio.run(said(server, "and you?", "claude-other"))
+        await said(server, "hello")
+        await said(server, "go on")
+        await said(server, "and you?", "claude-other")
     before, again, other = (server.requests[number].body for number in (2, 3, 4))
     signed = [
         [

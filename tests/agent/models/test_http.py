@@ -67,26 +67,23 @@ class Attempts:
             self.closed += 1
 
 
-def streamed(attempts: Attempts, retrying: Retrier) -> list[ModelEvent]:
-    async def all_of_it() -> list[ModelEvent]:
-        return [event async for event in retrying.stream(attempts)]
-
-    return asyncio.run(all_of_it())
+async def streamed(attempts: Attempts, retrying: Retrier) -> list[ModelEvent]:
+    return [event async for event in retrying.stream(attempts)]
 
 
-def test_an_attempt_that_succeeds_is_the_only_one() -> None:
+async def test_an_attempt_that_succeeds_is_the_only_one() -> None:
     waits = Waits()
-    assert streamed(Attempts([TextDelta("a"), ModelResponse("a")]), waits.retrying()) == [
+    assert await streamed(Attempts([TextDelta("a"), ModelResponse("a")]), waits.retrying()) == [
         TextDelta("a"),
         ModelResponse("a"),
     ]
     assert waits.seconds == []
 
 
-def test_pauses_double_up_to_the_longest() -> None:
+async def test_pauses_double_up_to_the_longest() -> None:
     waits = Waits()
     attempts = Attempts([BUSY], [BUSY], [BUSY], [BUSY], [ModelResponse("done")])
-    assert streamed(attempts, waits.retrying(attempts=5, pause=1, longest_pause=4)) == [ModelResponse("done")]
+    assert await streamed(attempts, waits.retrying(attempts=5, pause=1, longest_pause=4)) == [ModelResponse("done")]
     assert waits.seconds == [1, 2, 4, 4]
 
 
@@ -100,44 +97,44 @@ def test_no_pause_is_longer_than_the_longest(tried: int, chance: float) -> None:
     assert 0 < RetryPolicy().compute_pause(tried, chance) <= RetryPolicy().longest_pause
 
 
-def test_the_last_failure_is_told_with_the_number_of_attempts() -> None:
+async def test_the_last_failure_is_told_with_the_number_of_attempts() -> None:
     with pytest.raises(ModelUnavailable, match="busy; tried 3 times") as caught:
-        streamed(Attempts([BUSY], [BUSY], [BUSY]), Waits().retrying(attempts=3))
+        await streamed(Attempts([BUSY], [BUSY], [BUSY]), Waits().retrying(attempts=3))
     assert caught.value.details == {"status": 429, "attempts": 3}
 
 
-def test_one_attempt_is_no_retry() -> None:
+async def test_one_attempt_is_no_retry() -> None:
     with pytest.raises(ModelUnavailable, match="busy; tried once"):
-        streamed(Attempts([BUSY]), Waits().retrying(attempts=1))
+        await streamed(Attempts([BUSY]), Waits().retrying(attempts=1))
 
 
-def test_a_failure_that_no_attempt_can_mend_is_raised_at_once() -> None:
+async def test_a_failure_that_no_attempt_can_mend_is_raised_at_once() -> None:
     refused = AttemptError(InvalidArgument("model", "no such model"))
     waits = Waits()
     with pytest.raises(InvalidArgument, match="no such model"):
-        streamed(Attempts([refused]), waits.retrying())
+        await streamed(Attempts([refused]), waits.retrying())
     assert waits.seconds == []
 
 
-def test_an_answer_that_broke_off_after_its_first_word_is_not_begun_anew() -> None:
+async def test_an_answer_that_broke_off_after_its_first_word_is_not_begun_anew() -> None:
     attempts = Attempts([TextDelta("Once upon"), BUSY], [ModelResponse("never asked for")])
     with pytest.raises(ModelUnavailable, match="busy; the answer broke off in the middle"):
-        streamed(attempts, Waits().retrying())
+        await streamed(attempts, Waits().retrying())
     assert len(attempts.scripts) == 1
 
 
-def test_the_server_says_how_long_to_wait() -> None:
+async def test_the_server_says_how_long_to_wait() -> None:
     waits = Waits()
     busy = AttemptError(ModelUnavailable("busy"), can_retry=True, retry_after=7.5)
-    streamed(Attempts([busy], [ModelResponse("done")]), waits.retrying())
+    await streamed(Attempts([busy], [ModelResponse("done")]), waits.retrying())
     assert waits.seconds == [7.5]
 
 
-def test_a_server_that_asks_for_more_than_we_wait_is_not_asked_again() -> None:
+async def test_a_server_that_asks_for_more_than_we_wait_is_not_asked_again() -> None:
     waits = Waits()
     busy = AttemptError(ModelUnavailable("quota used up"), can_retry=True, retry_after=3600)
     with pytest.raises(ModelUnavailable, match="quota used up; it asks to wait 3600 seconds") as caught:
-        streamed(Attempts([busy]), waits.retrying())
+        await streamed(Attempts([busy]), waits.retrying())
     assert caught.value.details["retry_after"] == 3600
     assert waits.seconds == []
 
@@ -151,9 +148,9 @@ async def test_closing_the_stream_closes_the_attempt() -> None:
     assert attempts.closed == 1
 
 
-def test_a_retry_is_a_line_of_the_log_without_what_the_provider_said(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_retry_is_a_line_of_the_log_without_what_the_provider_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "openskills"):
-        streamed(Attempts([BUSY], [ModelResponse("done")]), Waits().retrying())
+        await streamed(Attempts([BUSY], [ModelResponse("done")]), Waits().retrying())
     assert caplog.messages == ["the model: attempt 1 failed (429); retrying in 1.0 seconds"]
 
 
@@ -195,7 +192,7 @@ def test_no_header_breaks_the_reading(said: str, date: str) -> None:
 PROVIDER = ModelProvider("openai/gpt-test", "models.local", [])
 
 
-def heard(reply: Any, *, complete_after: int | None = None) -> tuple[list[object], bool]:
+async def heard(reply: Any, *, complete_after: int | None = None) -> tuple[list[object], bool]:
     async def ask(url: str) -> tuple[list[object], bool]:
         async with openai.AsyncOpenAI(api_key="k", base_url=url, max_retries=0) as client:
             create: Any = client.chat.completions.with_streaming_response.create
@@ -211,54 +208,54 @@ def heard(reply: Any, *, complete_after: int | None = None) -> tuple[list[object
             return found, False
 
     with ModelServer([reply]) as server:
-        return asyncio.run(ask(server.openai_url))
+        return await ask(server.openai_url)
 
 
-def test_events_are_the_plain_values_that_were_sent() -> None:
+async def test_events_are_the_plain_values_that_were_sent() -> None:
     events = (event({"a": [1]}), event(5), event("[DONE]"))
-    assert heard(RawReply(events)) == ([{"a": [1]}, 5], True)
+    assert await heard(RawReply(events)) == ([{"a": [1]}, 5], True)
 
 
 @pytest.mark.parametrize("kind", ["text/event-stream; charset=utf-8", "Text/Event-Stream", "text/plain", ""])
-def test_events_are_heard_whatever_a_server_calls_them(kind: str) -> None:
-    assert heard(RawReply((event({"a": 1}),), content_type=kind)) == ([{"a": 1}], False)
+async def test_events_are_heard_whatever_a_server_calls_them(kind: str) -> None:
+    assert await heard(RawReply((event({"a": 1}),), content_type=kind)) == ([{"a": 1}], False)
 
 
-def test_a_whole_body_is_one_event() -> None:
-    assert heard(RawReply((b'{"a": ', b"1}"), content_type="application/json")) == ([{"a": 1}], False)
+async def test_a_whole_body_is_one_event() -> None:
+    assert await heard(RawReply((b'{"a": ', b"1}"), content_type="application/json")) == ([{"a": 1}], False)
 
 
-def test_an_error_that_comes_as_if_all_were_well_is_one() -> None:
+async def test_an_error_that_comes_as_if_all_were_well_is_one() -> None:
     body = event({"error": {"message": "no", "code": 400}}).removeprefix(b"data: ")
     with pytest.raises(AttemptError) as caught:
-        heard(RawReply((body,), content_type="application/json"))
+        await heard(RawReply((body,), content_type="application/json"))
     assert isinstance(caught.value.error, InvalidArgument)
 
 
-def test_an_error_among_the_events_is_one() -> None:
+async def test_an_error_among_the_events_is_one() -> None:
     with pytest.raises(AttemptError) as caught:
-        heard(RawReply((event({"a": 1}), event({"error": {"message": "overloaded", "code": 503}}))))
+        await heard(RawReply((event({"a": 1}), event({"error": {"message": "overloaded", "code": 503}}))))
     assert caught.value.error.message == "openai/gpt-test: overloaded (503)"
     assert caught.value.can_retry
 
 
 @pytest.mark.parametrize("kind", ["text/html", "application/x-ndjson", "image/png"])
-def test_what_is_no_answer_of_a_model_is_told_with_its_type(kind: str) -> None:
+async def test_what_is_no_answer_of_a_model_is_told_with_its_type(kind: str) -> None:
     with pytest.raises(AttemptError, match=f"responded with {kind}, expected events"):
-        heard(RawReply((b"hello",), content_type=kind))
+        await heard(RawReply((b"hello",), content_type=kind))
 
 
-def test_a_refusal_is_told_with_its_whole_text() -> None:
+async def test_a_refusal_is_told_with_its_whole_text() -> None:
     with pytest.raises(AttemptError) as caught:
-        heard(ErrorReply(422, "unknown field stream_options"))
+        await heard(ErrorReply(422, "unknown field stream_options"))
     assert "unknown field stream_options" in caught.value.response_text
 
 
-def test_what_breaks_after_the_answer_is_complete_does_no_harm() -> None:
+async def test_what_breaks_after_the_answer_is_complete_does_no_harm() -> None:
     events = (event({"a": 1}), event({"b": 2}))
-    assert heard(RawReply(events, cut=True), complete_after=2) == ([{"a": 1}, {"b": 2}], False)
+    assert await heard(RawReply(events, cut=True), complete_after=2) == ([{"a": 1}, {"b": 2}], False)
     with pytest.raises(AttemptError):
-        heard(RawReply(events, cut=True), complete_after=3)
+        await heard(RawReply(events, cut=True), complete_after=3)
 
 
 def test_halves_in_two_pieces_become_one_character() -> None:
@@ -439,33 +436,30 @@ class Source(httpx2.AsyncByteStream):
         self.closed = True
 
 
-def read(source: Source, limits: ModelTimeouts, reader: float = 0) -> tuple[list[bytes], DeadlineByteStream]:
-    async def all_of_it() -> tuple[list[bytes], DeadlineByteStream]:
-        paced = DeadlineByteStream(source, limits, asyncio.get_running_loop().time() + limits.first)
-        found: list[bytes] = []
-        async for piece in paced:
-            found.append(piece)
-            await asyncio.sleep(reader)
-        await paced.aclose()
-        return found, paced
-
-    return asyncio.run(all_of_it())
+async def read(source: Source, limits: ModelTimeouts, reader: float = 0) -> tuple[list[bytes], DeadlineByteStream]:
+    paced = DeadlineByteStream(source, limits, asyncio.get_running_loop().time() + limits.first)
+    found: list[bytes] = []
+    async for piece in paced:
+        found.append(piece)
+        await asyncio.sleep(reader)
+    await paced.aclose()
+    return found, paced
 
 
-def test_what_comes_in_time_is_read_to_its_end() -> None:
+async def test_what_comes_in_time_is_read_to_its_end() -> None:
     source = Source(b"a", b"b")
-    assert read(source, ModelTimeouts())[0] == [b"a", b"b"]
+    assert (await read(source, ModelTimeouts()))[0] == [b"a", b"b"]
     assert source.closed
 
 
 @pytest.mark.parametrize("limits", [ModelTimeouts(first=SOON), ModelTimeouts(first=60, between=SOON)])
-def test_silence_for_longer_than_agreed_ends_it(limits: ModelTimeouts) -> None:
+async def test_silence_for_longer_than_agreed_ends_it(limits: ModelTimeouts) -> None:
     with pytest.raises(httpx2.ReadTimeout):
-        read(Source(b"a", b"b", silent=0 if limits.first == SOON else 1), limits)
+        await read(Source(b"a", b"b", silent=0 if limits.first == SOON else 1), limits)
 
 
-def test_a_reader_who_takes_his_time_is_no_silence() -> None:
-    assert read(Source(b"a", b"b", b"c"), ModelTimeouts(between=SOON), reader=2 * SOON)[0] == [b"a", b"b", b"c"]
+async def test_a_reader_who_takes_his_time_is_no_silence() -> None:
+    assert (await read(Source(b"a", b"b", b"c"), ModelTimeouts(between=SOON), reader=2 * SOON))[0] == [b"a", b"b", b"c"]
 
 
 @pytest.mark.parametrize(
@@ -477,8 +471,8 @@ def test_a_reader_who_takes_his_time_is_no_silence() -> None:
         ((b"data: [DONE]\n\n", b"x" * 100), False),
     ],
 )
-def test_the_last_word_of_a_server_is_noticed(pieces: tuple[bytes, ...], done: bool) -> None:
-    assert read(Source(*pieces), ModelTimeouts())[1].has_done_marker is done
+async def test_the_last_word_of_a_server_is_noticed(pieces: tuple[bytes, ...], done: bool) -> None:
+    assert (await read(Source(*pieces), ModelTimeouts()))[1].has_done_marker is done
 
 
 async def test_an_answer_that_does_not_end_is_not_kept_in_memory() -> None:

@@ -1,10 +1,10 @@
-"""Artifacts into files: whole or not at all, and never over what is no file.
+"""Artifacts into files: whole or not at all, and never over something that is not a file.
 
 Orders with a slash: what they do, and what they say when they cannot.
 """
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,12 +19,11 @@ from openskills.cli.chat.commands import (
     find_artifacts,
     run_slash_command,
 )
-from openskills.cli.chat.conversation import NO_SKILLS, ChatSession
+from openskills.cli.chat.conversation import NO_SKILLS
 from openskills.cli.chat.input import SlashCommand
 from openskills.errors import InvalidArgument, SkillError
 from openskills.settings import Settings
 from openskills.sync import run
-from openskills.testing.models import ScriptedModel
 from tests.agent.agents import skills_for_agents
 from tests.cli.chatting import talking
 from tests.conftest import RequireProgram
@@ -108,29 +107,19 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
     return lambda: capsys.readouterr().out
 
 
-def in_talk(
-    directory: Path,
-    work: Callable[[ChatSession, ScriptedModel], Awaitable[object]],
-    *answers: str,
-    executor: str | None = None,
-) -> None:
-    async def whole() -> None:
-        async with talking(skills_for_agents(directory), answers, executor=executor) as (talk, model):
-            await work(talk, model)
-
-    run(whole())
-
-
 @pytest.mark.parametrize("order", [SlashCommand("help"), SlashCommand("")])
-def test_help_has_every_order_and_how_to_name_skills_and_files(tmp_path: Path, said: Said, order: SlashCommand) -> None:
-    in_talk(tmp_path, lambda talk, _: run_slash_command(talk, order))
+async def test_help_has_every_order_and_how_to_name_skills_and_files(
+    tmp_path: Path, said: Said, order: SlashCommand
+) -> None:
+    async with talking(skills_for_agents(tmp_path), []) as (talk, _):
+        await run_slash_command(talk, order)
     lines = said().splitlines()
     assert [line.split()[0] for line in lines[:-1]] == [f"/{name}" for name in SLASH_COMMANDS]
     assert lines[-1].startswith("In a message, $NAME loads a skill and @PATH attaches a file.")
 
 
-def test_skills_are_those_that_there_are_now(tmp_path: Path, said: Said) -> None:
-    async def work(talk: ChatSession, _: ScriptedModel) -> None:
+async def test_skills_are_those_that_there_are_now(tmp_path: Path, said: Said) -> None:
+    async with talking(skills_for_agents(tmp_path), []) as (talk, _):
         await run_slash_command(talk, SlashCommand("load", "alpha"))
         folder = tmp_path / "skills" / "gamma"
         folder.mkdir()
@@ -139,8 +128,6 @@ def test_skills_are_those_that_there_are_now(tmp_path: Path, said: Said) -> None
         )
         said()
         await run_slash_command(talk, SlashCommand("skills"))
-
-    in_talk(tmp_path, work)
     assert said().splitlines() == [
         "alpha\tloaded\tThe skill alpha.",
         "beta\t\tThe skill beta.",
@@ -156,8 +143,8 @@ async def test_without_skills_it_says_where_some_could_come_from(tmp_path: Path,
     assert said() == f"{NO_SKILLS}\n"
 
 
-def test_a_loaded_skill_stays_loaded_with_its_documents_until_it_is_unloaded(tmp_path: Path, said: Said) -> None:
-    async def work(talk: ChatSession, model: ScriptedModel) -> None:
+async def test_a_loaded_skill_stays_loaded_with_its_documents_until_it_is_unloaded(tmp_path: Path, said: Said) -> None:
+    async with talking(skills_for_agents(tmp_path), ["1", "2", "3"]) as (talk, model):
         await run_slash_command(talk, SlashCommand("load", "alpha guide.md"))
         assert said().startswith("alpha is loaded for all following messages")
         for _ in range(2):
@@ -167,8 +154,6 @@ def test_a_loaded_skill_stays_loaded_with_its_documents_until_it_is_unloaded(tmp
         await run_slash_command(talk, SlashCommand("unload", "alpha"))
         await talk.send("hi")
         assert "BODY OF alpha" not in str(model.requests[-1].messages)
-
-    in_talk(tmp_path, work, "1", "2", "3")
 
 
 @pytest.mark.parametrize(
@@ -187,29 +172,25 @@ def test_a_loaded_skill_stays_loaded_with_its_documents_until_it_is_unloaded(tmp
         (SlashCommand("nothing-like-it"), "/help lists the commands"),
     ],
 )
-def test_errors_say_what_to_do(tmp_path: Path, order: SlashCommand, message: str) -> None:
-    async def work(talk: ChatSession, model: ScriptedModel) -> None:
+async def test_errors_say_what_to_do(tmp_path: Path, order: SlashCommand, message: str) -> None:
+    async with talking(skills_for_agents(tmp_path), []) as (talk, model):
         with pytest.raises(SkillError) as caught:
             await run_slash_command(talk, order)
         assert message in caught.value.message
         assert not model.requests
 
-    in_talk(tmp_path, work)
 
-
-def test_the_name_of_a_skill_sends_the_rest_with_that_skill_loaded(tmp_path: Path) -> None:
-    async def work(talk: ChatSession, model: ScriptedModel) -> None:
+async def test_the_name_of_a_skill_sends_the_rest_with_that_skill_loaded(tmp_path: Path) -> None:
+    async with talking(skills_for_agents(tmp_path), ["Done.", "Done again."]) as (talk, model):
         assert await run_slash_command(talk, SlashCommand("beta", "do it"))
         assert model.requests[-1].messages[-1]["content"] == "Use the skill beta: do it"
         assert "BODY OF beta" in str(model.requests[-1].messages)
         await run_slash_command(talk, SlashCommand("beta"))
         assert model.requests[-1].messages[-1]["content"] == "Use the skill beta."
 
-    in_talk(tmp_path, work, "Done.", "Done again.")
 
-
-def test_files_that_were_attached_are_listed_until_they_are_sent(tmp_path: Path, said: Said) -> None:
-    async def work(talk: ChatSession, _: ScriptedModel) -> None:
+async def test_files_that_were_attached_are_listed_until_they_are_sent(tmp_path: Path, said: Said) -> None:
+    async with talking(skills_for_agents(tmp_path), ["Thanks."]) as (talk, _):
         (tmp_path / "my file.txt").write_text("x")
         await run_slash_command(talk, SlashCommand("attach", f'"{tmp_path}/my file.txt"'))
         await run_slash_command(talk, SlashCommand("attach"))
@@ -218,15 +199,13 @@ def test_files_that_were_attached_are_listed_until_they_are_sent(tmp_path: Path,
         with pytest.raises(InvalidArgument):
             await run_slash_command(talk, SlashCommand("attach"))
 
-    in_talk(tmp_path, work, "Thanks.")
 
-
-def test_files_are_those_of_the_workspace_and_the_artifacts(
+async def test_files_are_those_of_the_workspace_and_the_artifacts(
     tmp_path: Path, said: Said, require_program: RequireProgram
 ) -> None:
     require_program("bwrap")
 
-    async def work(talk: ChatSession, _: ScriptedModel) -> None:
+    async with talking(skills_for_agents(tmp_path), [], executor="sandbox") as (talk, _):
         await (await talk.session.open_runner()).workspace.write("out/chart.svg", b"<svg/>")
         await talk.runtime.artifacts.put(talk.session.scope, "out/report.md", b"# Report")
         await run_slash_command(talk, SlashCommand("files"))
@@ -237,47 +216,38 @@ def test_files_are_those_of_the_workspace_and_the_artifacts(
         await run_slash_command(talk, SlashCommand("files"))
         assert said().splitlines() == ["out/chart.svg\t6", "[no artifacts yet]"]
 
-    in_talk(tmp_path, work, executor="sandbox")
 
-
-def test_an_artifact_is_put_into_a_file_of_the_person(tmp_path: Path, said: Said) -> None:
-    async def work(talk: ChatSession, _: ScriptedModel) -> None:
+async def test_an_artifact_is_put_into_a_file_of_the_person(tmp_path: Path, said: Said) -> None:
+    async with talking(skills_for_agents(tmp_path), []) as (talk, _):
         await talk.runtime.artifacts.put(talk.session.scope, "out/report.md", b"# Report")
         await run_slash_command(talk, SlashCommand("save", f"out/report.md {tmp_path}/my copy.md"))
-
-    in_talk(tmp_path, work)
     assert (tmp_path / "my copy.md").read_bytes() == b"# Report"
     assert said() == f"artifact://out/report.md@0: 8 bytes in {tmp_path}/my copy.md\n"
 
 
-def test_without_an_executor_there_are_only_artifacts(tmp_path: Path, said: Said) -> None:
-    in_talk(tmp_path, lambda talk, _: run_slash_command(talk, SlashCommand("files")))
+async def test_without_an_executor_there_are_only_artifacts(tmp_path: Path, said: Said) -> None:
+    async with talking(skills_for_agents(tmp_path), []) as (talk, _):
+        await run_slash_command(talk, SlashCommand("files"))
     assert said() == "[no artifacts yet]\n"
 
 
-def test_tokens_and_the_name_of_the_session_are_printed(tmp_path: Path, said: Said) -> None:
-    async def work(talk: ChatSession, _: ScriptedModel) -> None:
+async def test_tokens_and_the_name_of_the_session_are_printed(tmp_path: Path, said: Said) -> None:
+    async with talking(skills_for_agents(tmp_path), []) as (talk, _):
         await run_slash_command(talk, SlashCommand("session"))
         await run_slash_command(talk, SlashCommand("tokens"))
-
-    in_talk(tmp_path, work)
     lines = said().splitlines()
     assert (lines[0], lines[-1].startswith("all 2 skills in full: about")) == ("s", True)
 
 
 @pytest.mark.parametrize("name", ["quit", "exit"])
-def test_leaving_is_an_order_too(tmp_path: Path, name: str) -> None:
-    async def work(talk: ChatSession, _: ScriptedModel) -> None:
+async def test_leaving_is_an_order_too(tmp_path: Path, name: str) -> None:
+    async with talking(skills_for_agents(tmp_path), []) as (talk, _):
         with pytest.raises(ChatExit):
             await run_slash_command(talk, SlashCommand(name))
 
-    in_talk(tmp_path, work)
 
-
-def test_words_can_be_completed(tmp_path: Path) -> None:
-    async def work(talk: ChatSession, _: ScriptedModel) -> None:
+async def test_words_can_be_completed(tmp_path: Path) -> None:
+    async with talking(skills_for_agents(tmp_path), []) as (talk, _):
         assert complete_word(talk, "/a") == ["/alpha", "/attach"]
         assert complete_word(talk, "$") == ["$alpha", "$beta"]
         assert complete_word(talk, "/x") == []
-
-    in_talk(tmp_path, work)

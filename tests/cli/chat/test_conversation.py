@@ -206,13 +206,10 @@ def test_requests_are_estimated_as_they_are_sent() -> None:
 
 
 async def test_a_conversation_says_what_all_skills_would_cost_and_which_were_loaded(tmp_path: Path) -> None:
-    async def lines() -> list[str]:
-        usage = ModelResponse("Hello.", usage=Usage(1234, 5, 0))
-        async with talking(skills_for_agents(tmp_path), [usage]) as (talk, _):
-            await talk.send("hi $alpha")
-            return talk.tokens.format_lines(await talk.session.events(), talk.runtime.catalog.skills)
-
-    counted, _, full, loaded = await lines()
+    usage = ModelResponse("Hello.", usage=Usage(1234, 5, 0))
+    async with talking(skills_for_agents(tmp_path), [usage]) as (talk, _):
+        await talk.send("hi $alpha")
+        counted, _, full, loaded = talk.tokens.format_lines(await talk.session.events(), talk.runtime.catalog.skills)
     assert counted == "reported by the provider for this conversation: 1,234 in, 5 out"
     assert full.startswith("all 2 skills in full: about ")
     assert loaded.startswith("loaded in the last request: alpha (about ")

@@ -1,4 +1,3 @@
-import asyncio
 import os
 import shutil
 import signal
@@ -34,14 +33,6 @@ def needed(require_program: RequireProgram) -> None:
         require_program(program_)
 
 
-def in_a_box(tmp_path: Path, work: Callable[[Box], Awaitable[None]], backend: SandboxBackend | None = None) -> None:
-    async def main() -> None:
-        async with box(backend or SandboxBackend(), tmp_path) as one:
-            await work(one)
-
-    asyncio.run(main())
-
-
 async def test_the_self_test_passes_here_and_says_what_stands_between() -> None:
     PASSED.clear()
     backend = SandboxBackend()
@@ -73,28 +64,24 @@ async def test_the_self_test_runs_again_only_for_another_setup() -> None:
         assert [await count(), await count()] == [1, 0]
 
 
-def test_a_command_runs_as_an_ordinary_user_in_its_workspace(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_command_runs_as_an_ordinary_user_in_its_workspace(tmp_path: Path) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         ended = await one.shell("id -un; pwd; echo hello > work/x; hostname; date +%Z; getent passwd u >&2")
         assert (ended.exit_code, ended.stdout.text().split()[:3]) == (0, ["u", "/workspace", "sandbox"])
         assert (one.place.tree / "work" / "x").read_text() == "hello\n"
 
-    in_a_box(tmp_path, work)
 
-
-def test_its_environment_is_what_it_was_given_and_so_is_that_of_its_first_process(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_its_environment_is_what_it_was_given_and_so_is_that_of_its_first_process(tmp_path: Path) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         command = Command(("bash", "-c", "env; tr '\\0' '\\n' </proc/1/environ"), secrets={"TOKEN": "s3cr3t"})
         ended = await (await one.start(command)).wait()
         names = {line.partition("=")[0] for line in ended.stdout.text().splitlines()}
         documented = {"WORKSPACE_DIR", "SKILLS_DIR", "WORK_DIR", "OUTPUT_DIR", "RUN_DIR", "PATH", "HOME", "TMPDIR"}
         assert names - documented == {"TOKEN", "LANG", "OPENSKILL_RUN", "PWD", "SHLVL", "_"}
 
-    in_a_box(tmp_path, work)
 
-
-def test_a_secret_is_on_no_command_line_of_the_machine(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_secret_is_on_no_command_line_of_the_machine(tmp_path: Path) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         command = Command(("cat",), secrets={"TOKEN": "s3cr3t-of-a-test"}, input_open=True, limits=QUICK)
         process = await one.start(command)
         await process.write(b"up\n")
@@ -104,8 +91,6 @@ def test_a_secret_is_on_no_command_line_of_the_machine(tmp_path: Path) -> None:
         assert not any(b"s3cr3t-of-a-test" in line for line in lines)
         await process.close_input()
         assert (await process.wait()).exit_code == 0
-
-    in_a_box(tmp_path, work)
 
 
 def _cmdline(pid: str) -> bytes:
@@ -164,15 +149,13 @@ def _cmdline(pid: str) -> bytes:
         "ls /proc/self/fd | grep -vE '^[0-3]$'",
     ],
 )
-def test_what_a_command_must_not_do_fails(tmp_path: Path, attempt: str) -> None:
-    async def work(one: Box) -> None:
+async def test_what_a_command_must_not_do_fails(tmp_path: Path, attempt: str) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         ended = await one.shell(
             attempt if not attempt.startswith("kill") else f"{attempt}; kill -0 1 && exit 1; exit 1"
         )
         assert ended.exit_code != 0, ended.stdout.text()
         assert ended.ending is EndReason.EXITED
-
-    in_a_box(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -191,66 +174,59 @@ def test_what_a_command_must_not_do_fails(tmp_path: Path, attempt: str) -> None:
         "(sleep 1000 & disown); true",
     ],
 )
-def test_what_programs_need_works(tmp_path: Path, attempt: str) -> None:
-    async def work(one: Box) -> None:
+async def test_what_programs_need_works(tmp_path: Path, attempt: str) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         ended = await one.shell(attempt)
         assert ended.exit_code == 0, ended.stderr.text()
 
-    in_a_box(tmp_path, work)
 
-
-def test_etc_is_a_copy_that_a_second_backend_uses_too_and_that_comes_back_when_it_is_removed(tmp_path: Path) -> None:
+async def test_etc_is_a_copy_that_a_second_backend_uses_too_and_that_comes_back_when_it_is_removed(
+    tmp_path: Path,
+) -> None:
     shown = tmp_path / "workspaces" / ".system"
 
-    async def work(one: Box) -> None:
+    async def check(one: Box) -> None:
         listed = (await one.shell("ls /etc; cat /etc/passwd | wc -l; date +%Z")).stdout.text().split()
         assert {"passwd", "group", "hosts", "nsswitch.conf", "ld.so.cache", "ssl"} <= set(listed)
         assert not {"shadow", "sudoers", "hostname", "machine-id", "ssh"} & set(listed)
 
-    async def removed(one: Box) -> None:
-        await work(one)
-        for path in shown.iterdir():
-            delete_tree(path)
-        await work(one)
-
-    in_a_box(tmp_path, work)
+    async with box(SandboxBackend(), tmp_path) as one:
+        await check(one)
     (first,) = shown.iterdir()
     shutil.rmtree(tmp_path / "workspaces" / "one")
-    in_a_box(tmp_path, removed)
+    async with box(SandboxBackend(), tmp_path) as one:
+        await check(one)
+        for path in shown.iterdir():
+            delete_tree(path)
+        await check(one)
     (second,) = shown.iterdir()
     assert first.name == second.name
 
 
-def test_a_directory_below_etc_can_be_shown(tmp_path: Path) -> None:
+async def test_a_directory_below_etc_can_be_shown(tmp_path: Path) -> None:
     below = next(path for path in sorted(Path("/etc").iterdir()) if path.is_dir() and any(path.iterdir()))
 
-    async def work(one: Box) -> None:
+    async with box(SandboxBackend(read_only=[below]), tmp_path) as one:
         ended = await one.run("ls", "-A", str(below))
         assert sorted(ended.stdout.text().split("\n"))[1:] == sorted(os.listdir(below)), ended.stderr.text()
 
-    in_a_box(tmp_path, work, SandboxBackend(read_only=[below]))
 
-
-def test_a_command_can_write_to_the_folder_of_its_own_skill_only(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_command_can_write_to_the_folder_of_its_own_skill_only(tmp_path: Path) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         assert (await one.shell("touch .venv/x new", skill=SKILL, cwd=f"skills/{SKILL}")).exit_code == 0
         assert (await one.shell(f"touch skills/{SKILL}/.venv/y")).exit_code != 0
         assert (await one.shell(f"touch skills/{SKILL}/other")).exit_code != 0
         assert [path.name for path in (one.place.tree / "skills" / SKILL / ".venv").iterdir()] == ["x"]
         assert (one.place.tree / "skills" / SKILL / "new").exists()
 
-    in_a_box(tmp_path, work)
 
-
-def test_a_listener_on_the_hosts_loopback_cannot_be_reached(tmp_path: Path) -> None:
+async def test_a_listener_on_the_hosts_loopback_cannot_be_reached(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         code = f"import socket; socket.create_connection(('127.0.0.1', {listener.getsockname()[1]}), 5)"
 
-        async def work(one: Box) -> None:
+        async with box(SandboxBackend(), tmp_path) as one:
             ended = await one.run("python3", "-c", code)
             assert "ConnectionRefusedError" in ended.stderr.text()
-
-        in_a_box(tmp_path, work)
 
 
 class Hello(SimpleHTTPRequestHandler):
@@ -265,30 +241,28 @@ class Hello(SimpleHTTPRequestHandler):
         del code, size
 
 
-def test_a_command_reaches_the_hosts_of_its_list_and_no_other(tmp_path: Path) -> None:
+async def test_a_command_reaches_the_hosts_of_its_list_and_no_other(tmp_path: Path) -> None:
     with HTTPServer(("127.0.0.1", 0), Hello) as server:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         here = f"127.0.0.1:{server.server_port}"
         fetch = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())"
 
-        async def work(one: Box) -> None:
-            for url, expected in ((f"http://{here}/", "hello"), ("http://127.0.0.2:1/", "403")):
-                command = Command(("python3", "-c", fetch, url), network=(here,), limits=QUICK)
-                ended = await (await one.start(command)).wait()
-                assert expected in ended.stdout.text() + ended.stderr.text()
-
         try:
-            in_a_box(tmp_path, work)
+            async with box(SandboxBackend(), tmp_path) as one:
+                for url, expected in ((f"http://{here}/", "hello"), ("http://127.0.0.2:1/", "403")):
+                    command = Command(("python3", "-c", fetch, url), network=(here,), limits=QUICK)
+                    ended = await (await one.start(command)).wait()
+                    assert expected in ended.stdout.text() + ended.stderr.text()
         finally:
             server.shutdown()
             serving.join()
 
 
-def test_limits_hold_inside(tmp_path: Path) -> None:
+async def test_limits_hold_inside(tmp_path: Path) -> None:
     limits = Limits(timeout=30, processes=20, open_files=64, file_bytes=1 << 20, memory_bytes=256 << 20)
 
-    async def work(one: Box) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         forks = (
             "import os, signal\nn = 0\ntry:\n  while n < 100:\n    if not os.fork(): signal.pause()\n    n += 1\n"
             "except OSError: pass\n"
@@ -303,11 +277,9 @@ def test_limits_hold_inside(tmp_path: Path) -> None:
         memory = await one.run("python3", "-c", "bytearray(300 << 20)", limits=limits)
         assert "MemoryError" in memory.stderr.text()
 
-    in_a_box(tmp_path, work)
 
-
-def test_a_missing_program_is_said_as_a_shell_would(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_missing_program_is_said_as_a_shell_would(tmp_path: Path) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         ended = await one.run("no-such-program")
         assert (ended.exit_code, "no-such-program: not found" in ended.stderr.text()) == (127, True)
         (one.place.tree / "work" / "plain").write_text("x")
@@ -315,20 +287,16 @@ def test_a_missing_program_is_said_as_a_shell_would(tmp_path: Path) -> None:
         assert (await one.run("work/plain")).exit_code == 126
         assert (await one.run("--help")).exit_code == 127
 
-    in_a_box(tmp_path, work)
-
 
 @pytest.mark.parametrize("command", [Command(("echo", "a\0b")), Command(("true",), env={"X": "1\0--bind\0/\0/x"})])
-def test_nothing_can_be_smuggled_into_the_options(tmp_path: Path, command: Command) -> None:
-    async def work(one: Box) -> None:
+async def test_nothing_can_be_smuggled_into_the_options(tmp_path: Path, command: Command) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         with pytest.raises(InvalidArgument, match="NUL"):
             await one.start(command)
 
-    in_a_box(tmp_path, work)
 
-
-def test_a_workspace_that_is_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_workspace_that_is_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         outside = tmp_path / "outside"
         (outside / "skills").mkdir(parents=True)
         (outside / "secret").write_text("secret")
@@ -340,18 +308,14 @@ def test_a_workspace_that_is_swapped_for_a_link_is_not_followed(tmp_path: Path) 
         assert "secret" not in ended.stdout.text()
         assert ended.stdout.text().split() == ["out", "runs", "skills", "work"]
 
-    in_a_box(tmp_path, work)
 
-
-def test_sessions_do_not_see_each_other(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_sessions_do_not_see_each_other(tmp_path: Path) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         other = await one.start(Command(("sleep", "60"), input_open=True, limits=QUICK))
         ended = await one.shell("ls /proc | grep -c '^[0-9]'; pgrep sleep; ls /tmp /dev/shm $HOME")
         assert int(ended.stdout.text().split()[0]) < 6
         assert "sleep" not in ended.stdout.text()
         await other.kill()
-
-    in_a_box(tmp_path, work)
 
 
 async def test_a_killed_keeper_takes_its_commands_along_and_the_next_command_gets_a_new_one(tmp_path: Path) -> None:
@@ -415,8 +379,8 @@ class Typist:
         self._offset = await until(read, wanted, self._offset)
 
 
-def test_ctrl_c_ends_the_foreground_job_and_not_the_session(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_ctrl_c_ends_the_foreground_job_and_not_the_session(tmp_path: Path) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         typist = Typist(one)
         await typist.begin("bash", "--norc", "-i")
         await typist.sees(b"$ ")
@@ -430,11 +394,9 @@ def test_ctrl_c_ends_the_foreground_job_and_not_the_session(tmp_path: Path) -> N
         await typist.types(b"exit 7\n")
         assert (await typist.process.wait()).exit_code == 7
 
-    in_a_box(tmp_path, work)
 
-
-def test_jobs_can_be_stopped_and_sent_to_the_background(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_jobs_can_be_stopped_and_sent_to_the_background(tmp_path: Path) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         typist = Typist(one)
         await typist.begin("bash", "--norc", "-i")
         await typist.types(b"bash -c 'echo begin; exec sleep 60'\n")
@@ -445,22 +407,18 @@ def test_jobs_can_be_stopped_and_sent_to_the_background(tmp_path: Path) -> None:
         await typist.sees(b"all-42")
         await typist.process.kill()
 
-    in_a_box(tmp_path, work)
 
-
-def test_ctrl_c_reaches_a_program_that_runs_directly(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_ctrl_c_reaches_a_program_that_runs_directly(tmp_path: Path) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         typist = Typist(one)
         await typist.begin("bash", "-c", "echo begin; exec sleep 60")
         await typist.sees(b"begin")
         await typist.types(CTRL_C)
         assert (await typist.process.wait()).exit_code == 130
 
-    in_a_box(tmp_path, work)
 
-
-def test_ctrl_c_interrupts_python_and_python_goes_on(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_ctrl_c_interrupts_python_and_python_goes_on(tmp_path: Path) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         typist = Typist(one)
         await typist.begin("python3", "-q")
         await typist.sees(b">>> ")
@@ -473,63 +431,54 @@ def test_ctrl_c_interrupts_python_and_python_goes_on(tmp_path: Path) -> None:
         await typist.sees(b"42")
         await typist.process.kill()
 
-    in_a_box(tmp_path, work)
 
-
-def test_a_terminal_cannot_be_typed_into_from_inside(tmp_path: Path) -> None:
+async def test_a_terminal_cannot_be_typed_into_from_inside(tmp_path: Path) -> None:
     code = "import fcntl, termios\ntry: fcntl.ioctl(0, termios.TIOCSTI, b'x')\nexcept PermissionError: print('refused')"
 
-    async def work(one: Box) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         typist = Typist(one)
         await typist.begin("python3", "-c", code)
         await typist.sees(b"refused")
         assert (await typist.process.wait()).exit_code == 0
 
-    in_a_box(tmp_path, work)
 
-
-def test_a_program_whose_name_looks_like_a_variable_is_still_a_program(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_program_whose_name_looks_like_a_variable_is_still_a_program(tmp_path: Path) -> None:
+    async with box(SandboxBackend(), tmp_path) as one:
         process = await one.start(Command(("A=b",), terminal=TerminalSize(), limits=QUICK))
         assert (await process.wait()).exit_code == 127
 
-    in_a_box(tmp_path, work)
+
+async def refused(backend: SandboxBackend) -> str:
+    try:
+        with pytest.raises(ExecutorUnavailable) as caught:
+            await backend.check()
+        return caught.value.message
+    finally:
+        await backend.close()
 
 
-def refused(backend: SandboxBackend) -> str:
-    async def main() -> str:
-        try:
-            with pytest.raises(ExecutorUnavailable) as caught:
-                await backend.check()
-            return caught.value.message
-        finally:
-            await backend.close()
-
-    return asyncio.run(main())
-
-
-def test_a_bubblewrap_that_runs_commands_bare_is_found_out() -> None:
+async def test_a_bubblewrap_that_runs_commands_bare_is_found_out() -> None:
     with open_place() as place:
         fake = place / "bwrap"
         fake.write_text('#!/bin/bash\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
         fake.chmod(0o755)
-        message = refused(SandboxBackend(bwrap=fake))
+        message = await refused(SandboxBackend(bwrap=fake))
     assert "bubblewrap" in message
     assert "nothing is run" in message or "nothing was run" in message
 
 
-def test_a_missing_bubblewrap_is_refused_with_the_way_to_install_it(tmp_path: Path) -> None:
-    message = refused(SandboxBackend(bwrap=tmp_path / "bwrap"))
+async def test_a_missing_bubblewrap_is_refused_with_the_way_to_install_it(tmp_path: Path) -> None:
+    message = await refused(SandboxBackend(bwrap=tmp_path / "bwrap"))
     assert "does not work on this machine" in message
 
 
-def test_a_filter_that_the_kernel_does_not_take_is_refused() -> None:
-    assert "nothing was run" in refused(SandboxBackend(rules=b"\xff" * 16))
+async def test_a_filter_that_the_kernel_does_not_take_is_refused() -> None:
+    assert "nothing was run" in await refused(SandboxBackend(rules=b"\xff" * 16))
 
 
-def test_a_filter_that_lets_everything_through_is_found_out() -> None:
+async def test_a_filter_that_lets_everything_through_is_found_out() -> None:
     allow_all = bytes.fromhex("06000000" + "0000ff7f")
-    message = refused(SandboxBackend(rules=allow_all))
+    message = await refused(SandboxBackend(rules=allow_all))
     assert "unix sockets: done" in message
     assert "user namespaces" not in message or "ENOSPC" in message
 

@@ -3,7 +3,6 @@ import gc
 import os
 import signal
 import weakref
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from openskills.executors.bubblewrap.backend import SandboxBackend
 from openskills.executors.bubblewrap.reuse import IdleSandboxes, SandboxPool, can_share
 from openskills.executors.process import HostProcess
 from openskills.executors.protocol import WorkspaceDirectory
-from openskills.executors.spec import Command, CommandResult, EndReason, Limits, TerminalSize
+from openskills.executors.spec import Command, EndReason, Limits, TerminalSize
 from openskills.executors.watchdog import list_descendants
 from tests.conftest import RequireProgram
 from tests.executors.boxes import QUICK, SKILL, Box, box, new_place
@@ -46,16 +45,6 @@ def needed(require_program: RequireProgram) -> None:
         require_program(program)
 
 
-def in_a_used_box(tmp_path: Path, work: Callable[[Box], Awaitable[None]]) -> None:
-    """A workspace in which commands that may share get a sandbox that was used before."""
-
-    async def main() -> None:
-        async with box(KeptFirstBackend(), tmp_path) as one:
-            await work(one)
-
-    asyncio.run(main())
-
-
 async def first_process(one: Box, **options: object) -> str:
     """Who is process 1 for the next command."""
     command = replace(Command(FIRST_PROCESS, limits=QUICK), **options)
@@ -65,13 +54,10 @@ async def first_process(one: Box, **options: object) -> str:
 
 
 async def test_a_command_cannot_tell_a_sandbox_that_was_used_from_one_of_its_own(tmp_path: Path) -> None:
-    async def main() -> tuple[CommandResult, CommandResult]:
-        async with box(SandboxBackend(kept=0), tmp_path / "own") as one:
-            own = await one.shell(FACTS, skill=SKILL)
-        async with box(KeptFirstBackend(), tmp_path / "kept") as one:
-            return own, await one.shell(FACTS, skill=SKILL)
-
-    own, kept = await main()
+    async with box(SandboxBackend(kept=0), tmp_path / "own") as one:
+        own = await one.shell(FACTS, skill=SKILL)
+    async with box(KeptFirstBackend(), tmp_path / "kept") as one:
+        kept = await one.shell(FACTS, skill=SKILL)
     assert own.exit_code == kept.exit_code == 0
     told = [[line for line in ended.stdout.text().splitlines() if "OPENSKILL_RUN" not in line] for ended in (own, kept)]
     assert told[0] == told[1]
@@ -98,13 +84,11 @@ async def test_the_first_commands_have_sandboxes_of_their_own_and_later_ones_sha
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_a_command_of_another_kind_does_not_get_it(tmp_path: Path, options: dict[str, object]) -> None:
-    async def work(one: Box) -> None:
+async def test_a_command_of_another_kind_does_not_get_it(tmp_path: Path, options: dict[str, object]) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         assert (await one.run("true")).exit_code == 0
         assert (await first_process(one)).startswith("python")
         assert "python" not in await first_process(one, **options)
-
-    in_a_used_box(tmp_path, work)
 
 
 def test_what_may_share_is_decided_by_what_others_could_learn() -> None:
@@ -127,22 +111,18 @@ def test_what_may_share_is_decided_by_what_others_could_learn() -> None:
         "ipcmk -S 1 >/dev/null",
     ],
 )
-def test_a_sandbox_in_which_something_was_left_is_not_used_again(tmp_path: Path, leave: str) -> None:
-    async def work(one: Box) -> None:
+async def test_a_sandbox_in_which_something_was_left_is_not_used_again(tmp_path: Path, leave: str) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         ended = await one.shell(leave)
         assert (ended.exit_code, ended.ending) == (0, EndReason.EXITED), ended.stderr.text()
         assert await first_process(one) == "bwrap"
         assert (await one.shell("ls -A /tmp ~ /dev/shm | grep -v : | grep .")).stdout.text() == ""
 
-    in_a_used_box(tmp_path, work)
 
-
-def test_what_leaves_nothing_leaves_the_sandbox_to_the_next(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_what_leaves_nothing_leaves_the_sandbox_to_the_next(tmp_path: Path) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         await one.shell("echo x > /tmp/x; rm /tmp/x; echo y > work/y; exit 3")
         assert (await first_process(one)).startswith("python")
-
-    in_a_used_box(tmp_path, work)
 
 
 ESCAPES = {
@@ -155,8 +135,8 @@ ESCAPES = {
 
 
 @pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES)
-def test_every_process_ends_with_its_command(tmp_path: Path, escape: str) -> None:
-    async def work(one: Box) -> None:
+async def test_every_process_ends_with_its_command(tmp_path: Path, escape: str) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         ended = await one.shell(f"{escape}\necho done", limits=Limits(timeout=30, processes=40))
         assert ended.stdout.text().endswith("done\n")
         assert ended.detail == ""
@@ -164,37 +144,31 @@ def test_every_process_ends_with_its_command(tmp_path: Path, escape: str) -> Non
         # The first process, the shell and the two of its pipe.
         assert int(left.stdout.text()) <= 4
 
-    in_a_used_box(tmp_path, work)
 
-
-def test_its_keeper_cannot_be_signalled_looked_into_or_renamed(tmp_path: Path) -> None:
+async def test_its_keeper_cannot_be_signalled_looked_into_or_renamed(tmp_path: Path) -> None:
     attempts = (
         "kill -9 1; kill -STOP 1; kill -TERM 1; cat /proc/1/environ; cat /proc/1/mem; ls /proc/1/fd; "
         "echo x > /proc/1/comm; echo 1000 > /proc/1/oom_score_adj; readlink /proc/1/cwd; echo still here"
     )
 
-    async def work(one: Box) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         ended = await one.shell(attempts)
         assert ended.stdout.text() == "still here\n"
         # Signals do not fail: the kernel throws them away.
         assert ended.stderr.text().count("ermission denied") == 5
         assert (await one.run("true")).exit_code == 0
 
-    in_a_used_box(tmp_path, work)
 
-
-def test_a_command_that_takes_too_long_is_ended_with_all_below_it(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_command_that_takes_too_long_is_ended_with_all_below_it(tmp_path: Path) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         text = "trap '' TERM; (trap '' TERM; setsid sleep 1000) & sleep 1000"
         ended = await one.shell(text, limits=Limits(timeout=1.0, grace=0.2))
         assert (ended.ending, ended.exit_code) == (EndReason.TIMED_OUT, 128 + signal.SIGKILL)
         assert (await one.run("true")).exit_code == 0
 
-    in_a_used_box(tmp_path, work)
 
-
-def test_a_program_that_does_not_exist_ends_as_it_would_in_a_sandbox_of_its_own(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_program_that_does_not_exist_ends_as_it_would_in_a_sandbox_of_its_own(tmp_path: Path) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         ended = await one.run("no-such-program")
         assert ended.exit_code == 127
         assert "no-such-program" in ended.stderr.text()
@@ -202,11 +176,9 @@ def test_a_program_that_does_not_exist_ends_as_it_would_in_a_sandbox_of_its_own(
         (one.place.tree / "work" / "plain").chmod(0o755)
         assert (await one.run("work/plain")).stdout.text() == "run by a shell\n"
 
-    in_a_used_box(tmp_path, work)
 
-
-def test_a_skill_that_is_staged_again_is_seen_with_its_own_files(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_skill_that_is_staged_again_is_seen_with_its_own_files(tmp_path: Path) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         assert (await one.shell("echo 1 > skills/demo/.venv/a", skill=SKILL)).exit_code == 0
         skill = one.place.tree / "skills" / SKILL
         skill.rename(one.place.tree / "skills" / "old")
@@ -221,28 +193,22 @@ def test_a_skill_that_is_staged_again_is_seen_with_its_own_files(tmp_path: Path)
         assert (skill / "x").read_text() == "x\n"
         assert "skills/y: Read-only file system" in ended.stderr.text()
 
-    in_a_used_box(tmp_path, work)
 
-
-def test_a_killed_sandbox_is_said_and_the_next_command_gets_another(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_killed_sandbox_is_said_and_the_next_command_gets_another(tmp_path: Path) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         process = await one.start(Command(("sleep", "1000"), limits=QUICK, readable=True))
         os.kill(process._supervised.pid, signal.SIGKILL)  # pyright: ignore[reportOptionalMemberAccess]
         ended = await process.wait()
         assert ended.ending is EndReason.INTERRUPTED
         assert (await one.run("true")).exit_code == 0
 
-    in_a_used_box(tmp_path, work)
 
-
-def test_memory_of_all_processes_is_watched_there_too(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_memory_of_all_processes_is_watched_there_too(tmp_path: Path) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         process = await one.start(Command(("sleep", "1000"), limits=QUICK))
         shown = Path(f"/proc/{process._supervised.pid}/cmdline").read_bytes()  # pyright: ignore[reportOptionalMemberAccess]
         assert b"--args" in shown
         await process.kill()
-
-    in_a_used_box(tmp_path, work)
 
 
 async def test_one_that_nobody_uses_is_ended_and_none_outlives_its_workspace(tmp_path: Path) -> None:
@@ -260,14 +226,12 @@ async def test_one_that_nobody_uses_is_ended_and_none_outlives_its_workspace(tmp
                 assert _kept_sandboxes(marker) == 0
 
 
-def test_commands_at_the_same_time_do_not_share_one(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_commands_at_the_same_time_do_not_share_one(tmp_path: Path) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         process = await one.start(Command(("sleep", "1000"), limits=QUICK))
         other = await one.shell("ps ax | grep -c 'sleep 100[0]'")
         assert other.stdout.text() == "0\n"
         await process.kill()
-
-    in_a_used_box(tmp_path, work)
 
 
 def _kept_sandboxes(marker: str) -> int:
@@ -335,13 +299,11 @@ def test_those_of_an_event_loop_that_was_closed_are_forgotten(tmp_path: Path) ->
     asyncio.run(main())
 
 
-def test_a_kind_of_command_that_leaves_things_behind_is_not_kept_for_again_and_again(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_kind_of_command_that_leaves_things_behind_is_not_kept_for_again_and_again(tmp_path: Path) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         await one.shell("echo x > /tmp/x")
         for _ in range(10):
             assert await first_process(one) == "bwrap"
-
-    in_a_used_box(tmp_path, work)
 
 
 REFUSED = {
@@ -421,47 +383,39 @@ print("its own")
 """
 
 
-def test_a_file_cannot_be_made_to_signal_a_group_that_later_commands_are_in(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_a_file_cannot_be_made_to_signal_a_group_that_later_commands_are_in(tmp_path: Path) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         assert (await one.run("python3", "-c", OWNERS)).stdout.text().split("\n")[:-1] == ["refused"] * 4 + ["its own"]
 
-    in_a_used_box(tmp_path, work)
 
-
-def test_there_are_no_message_queues_to_leave_messages_in(tmp_path: Path) -> None:
+async def test_there_are_no_message_queues_to_leave_messages_in(tmp_path: Path) -> None:
     code = (
         "import ctypes; c = ctypes.CDLL('librt.so.1', use_errno=True); "
         "print(c.mq_open(b'/x', 66, 384, None), ctypes.get_errno())"
     )
 
-    async def work(one: Box) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         assert (await one.run("python3", "-c", code)).stdout.text() == "-1 38\n"
 
-    in_a_used_box(tmp_path, work)
 
-
-def test_a_command_that_leaves_more_than_can_be_looked_at_keeps_its_result(tmp_path: Path) -> None:
+async def test_a_command_that_leaves_more_than_can_be_looked_at_keeps_its_result(tmp_path: Path) -> None:
     code = "import os\nfor i in range(30000): os.close(os.open('/tmp/' + 'x' * 200 + str(i), 65))\nprint('done')"
 
-    async def work(one: Box) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         ended = await one.run("python3", "-c", code, limits=Limits(timeout=60, memory_bytes=24 * 1024 * 1024))
         assert (ended.ending, ended.stdout.text()) == (EndReason.EXITED, "done\n")
 
-    in_a_used_box(tmp_path, work)
 
-
-def test_a_keeper_that_has_used_half_of_its_processor_time_makes_room_for_another(tmp_path: Path) -> None:
+async def test_a_keeper_that_has_used_half_of_its_processor_time_makes_room_for_another(tmp_path: Path) -> None:
     limits = Limits(timeout=60, cpu_seconds=1)
 
-    async def work(one: Box) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         await one.run("true", limits=limits)
         assert (await first_process(one, limits=limits)).startswith("python")
         # It answers each of these itself.
         text = "for i in $(seq 60000); do kill -CHLD 1; done"
         while (await first_process(one, limits=limits)).startswith("python"):
             assert (await one.shell(text, limits=limits)).ending is EndReason.EXITED
-
-    in_a_used_box(tmp_path, work)
 
 
 async def test_a_workspace_whose_skill_vanishes_meanwhile_has_no_fault_in_the_background(tmp_path: Path) -> None:
@@ -479,8 +433,6 @@ async def test_a_workspace_whose_skill_vanishes_meanwhile_has_no_fault_in_the_ba
     assert faults == []
 
 
-def test_processes_see_only_a_short_command_line_of_the_first_one(tmp_path: Path) -> None:
-    async def work(one: Box) -> None:
+async def test_processes_see_only_a_short_command_line_of_the_first_one(tmp_path: Path) -> None:
+    async with box(KeptFirstBackend(), tmp_path) as one:
         assert int((await one.shell("wc -c < /proc/1/cmdline")).stdout.text()) < 1000
-
-    in_a_used_box(tmp_path, work)

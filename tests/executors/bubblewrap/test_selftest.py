@@ -1,4 +1,3 @@
-import asyncio
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -32,41 +31,38 @@ class Scripted:
         """It holds nothing."""
 
 
-def refusal(script: str) -> str:
-    async def main() -> str:
-        pool = SupervisorPool()
-        launcher: Launcher = Scripted(script, pool)
-        try:
-            with create_trial_workspace() as place, pytest.raises(ExecutorUnavailable) as caught:
-                await check_isolation(launcher, place, EXPECTED, lambda said: f"ADVICE for {said[:9]}", "the box")
-            return caught.value.message
-        finally:
-            await pool.close()
-
-    return asyncio.run(main())
+async def refusal(script: str) -> str:
+    pool = SupervisorPool()
+    launcher: Launcher = Scripted(script, pool)
+    try:
+        with create_trial_workspace() as place, pytest.raises(ExecutorUnavailable) as caught:
+            await check_isolation(launcher, place, EXPECTED, lambda said: f"ADVICE for {said[:9]}", "the box")
+        return caught.value.message
+    finally:
+        await pool.close()
 
 
 def answers(**found: str) -> str:
     return f"echo '{json.dumps(found)}'"
 
 
-def test_a_finding_that_is_not_expected_is_named_with_the_advice() -> None:
-    message = refusal(answers(network="open", uid="1"))
+async def test_a_finding_that_is_not_expected_is_named_with_the_advice() -> None:
+    message = await refusal(answers(network="open", uid="1"))
     assert "the box does not isolate on this machine (network: open); nothing is run" in message
     assert "ADVICE for network:" in message
 
 
-def test_a_probe_that_does_not_answer_has_failed() -> None:
-    assert "uid: no answer" in refusal(answers(network="closed"))
+async def test_a_probe_that_does_not_answer_has_failed() -> None:
+    assert "uid: no answer" in await refusal(answers(network="closed"))
 
 
 @pytest.mark.parametrize("script", ["true", "echo nonsense", "echo []", "echo '{\"uid\": [1]}'"])
-def test_answers_that_are_none_are_refused(script: str) -> None:
-    assert "nothing is run" in refusal(script)
+async def test_answers_that_are_none_are_refused(script: str) -> None:
+    assert "nothing is run" in await refusal(script)
 
 
-def test_probes_that_fail_are_refused_with_what_they_said() -> None:
-    message = refusal("echo broken >&2; exit 3")
+async def test_probes_that_fail_are_refused_with_what_they_said() -> None:
+    message = await refusal("echo broken >&2; exit 3")
     assert "exit code 3" in message
     assert "broken" in message
 

@@ -33,7 +33,7 @@ from openskills.executors.protocol import WorkspaceDirectory
 from openskills.executors.spec import Command, EndReason, Isolation, Limits, TerminalSize
 from openskills.executors.supervisor import LaunchRequest, create_marker, is_orphaned
 from tests.container_engine import TestEngine
-from tests.executors.containers import UID, OpenContainer, containers_of, made_tree, python, session, staged, vanish
+from tests.executors.containers import UID, containers_of, made_tree, python, session, staged, vanish
 from tests.executors.running import eventually, open_descriptors, read_until, shell
 
 
@@ -59,16 +59,12 @@ async def test_a_command_gives_its_output_and_its_exit_code(container_engine: Te
 async def test_all_commands_of_a_session_share_one_container_that_goes_with_it(
     container_engine: TestEngine, tmp_path: Path
 ) -> None:
-    async def scenario() -> OpenContainer:
-        async with session(container_engine, tmp_path) as commands:
-            assert commands.containers() == []
-            await asyncio.gather(*(commands.run(Command(shell(f"echo {n} > /tmp/{n}"))) for n in range(5)))
-            assert (await commands.run(Command(shell("cat /tmp/?")))).stdout.text() == "0\n1\n2\n3\n4\n"
-            assert len(commands.containers()) == 1
-            return commands
-
     before = open_descriptors()
-    commands = await scenario()
+    async with session(container_engine, tmp_path) as commands:
+        assert commands.containers() == []
+        await asyncio.gather(*(commands.run(Command(shell(f"echo {n} > /tmp/{n}"))) for n in range(5)))
+        assert (await commands.run(Command(shell("cat /tmp/?")))).stdout.text() == "0\n1\n2\n3\n4\n"
+        assert len(commands.containers()) == 1
     assert commands.containers() == []
     assert os.listdir(commands.place.tree.parent) == ["tree"]
     assert open_descriptors() <= before + 1  # the event loop of the bridge may have been made meanwhile

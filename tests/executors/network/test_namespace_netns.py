@@ -108,15 +108,12 @@ async def test_a_process_that_is_not_there_is_refused() -> None:
 
 
 async def test_a_cancelled_attempt_leaves_neither_process_nor_descriptor() -> None:
-    async def scene() -> tuple[int, int]:
-        with netbox("true") as box:
-            before = len(os.listdir("/proc/self/fd"))
-            attempt = asyncio.create_task(listen_inside(box.pid, uid=OWNER))
-            await asyncio.sleep(0)
-            attempt.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await attempt
-            return before, len(os.listdir("/proc/self/fd"))
-
-    before, after = await scene()
+    with netbox("true") as box:
+        before = len(os.listdir("/proc/self/fd"))
+        attempt = asyncio.create_task(listen_inside(box.pid, uid=OWNER))
+        await asyncio.sleep(0)
+        attempt.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await attempt
+        after = len(os.listdir("/proc/self/fd"))
     assert after == before

@@ -69,13 +69,10 @@ async def test_a_plain_request_is_answered_by_the_server() -> None:
     ["evil.example:443", "127.0.0.1:{other}", "[::1]:{port}", "127.0.0.2:{port}", "localhost:{port}", "127.0.0.1:443"],
 )
 async def test_a_host_or_port_that_is_not_on_the_list_is_refused_by_name(target: str) -> None:
-    async def scene() -> tuple[str, bytes, tuple[str, ...]]:
-        async with serving(echo) as port, serving(echo) as other, proxying(f"127.0.0.1:{port}") as through:
-            asked = target.format(port=port, other=other)
-            answer = await through.ask(f"CONNECT {asked} HTTP/1.1\r\n\r\n".encode())
-            return asked, answer, tuple(refusal.target for refusal in through.proxy.refusals)
-
-    asked, answer, refused = await scene()
+    async with serving(echo) as port, serving(echo) as other, proxying(f"127.0.0.1:{port}") as through:
+        asked = target.format(port=port, other=other)
+        answer = await through.ask(f"CONNECT {asked} HTTP/1.1\r\n\r\n".encode())
+        refused = tuple(refusal.target for refusal in through.proxy.refusals)
     assert answer.startswith(b"HTTP/1.1 403 ")
     assert f"openskills: {asked} is not on the network allow-list of this command; to allow it, add ".encode() in answer
     assert refused == (asked,)
@@ -125,12 +122,9 @@ async def test_a_name_that_changes_its_address_after_it_was_judged_changes_nothi
         asked.append(name)
         return ["127.0.0.1"] if len(asked) == 1 else ["127.0.0.2"]
 
-    async def scene() -> tuple[bytes, bytes]:
-        async with serving(hello) as port, proxying(f"rebind.example:{port}=127.0.0.1", resolver=rebinding) as through:
-            first = await through.get(f"http://rebind.example:{port}/")
-            return first, await through.get(f"http://rebind.example:{port}/")
-
-    first, second = await scene()
+    async with serving(hello) as port, proxying(f"rebind.example:{port}=127.0.0.1", resolver=rebinding) as through:
+        first = await through.get(f"http://rebind.example:{port}/")
+        second = await through.get(f"http://rebind.example:{port}/")
     assert first.endswith(b"hello")
     assert b" is at 127.0.0.2, a loopback address" in second
     assert asked == ["rebind.example", "rebind.example"]
@@ -234,17 +228,13 @@ async def test_fifty_tunnels_at_once_do_not_mix() -> None:
 
 
 async def test_one_connection_too_many_is_refused_and_room_is_made_again() -> None:
-    async def scene() -> tuple[bytes, bytes]:
-        limits = ProxyLimits(connections=2)
-        async with serving(hello) as port, proxying(f"127.0.0.1:{port}", limits=limits) as through:
-            async with through.tunnel(f"127.0.0.1:{port}"), through.tunnel(f"127.0.0.1:{port}"):
-                crowded = await through.get(f"http://127.0.0.1:{port}/")
-            async with asyncio.timeout(PATIENCE):
-                while not (answer := await through.get(f"http://127.0.0.1:{port}/")).endswith(b"hello"):
-                    await asyncio.sleep(0.01)
-            return crowded, answer
-
-    crowded, answer = await scene()
+    limits = ProxyLimits(connections=2)
+    async with serving(hello) as port, proxying(f"127.0.0.1:{port}", limits=limits) as through:
+        async with through.tunnel(f"127.0.0.1:{port}"), through.tunnel(f"127.0.0.1:{port}"):
+            crowded = await through.get(f"http://127.0.0.1:{port}/")
+        async with asyncio.timeout(PATIENCE):
+            while not (answer := await through.get(f"http://127.0.0.1:{port}/")).endswith(b"hello"):
+                await asyncio.sleep(0.01)
     assert crowded.startswith(b"HTTP/1.1 503 too many connections; the maximum is 2")
     assert answer.endswith(b"hello")
 
@@ -253,14 +243,11 @@ async def test_a_connection_on_which_nothing_moves_is_ended() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    async def scene() -> tuple[bytes, bytes]:
-        limits = ProxyLimits(idle_seconds=0.1)
-        async with serving(silent) as port, proxying(f"127.0.0.1:{port}", limits=limits) as through:
-            async with through.tunnel(f"127.0.0.1:{port}") as (reader, _):
-                tunnelled = await reader.read()
-            return tunnelled, await through.get(f"http://127.0.0.1:{port}/")
-
-    tunnelled, answer = await scene()
+    limits = ProxyLimits(idle_seconds=0.1)
+    async with serving(silent) as port, proxying(f"127.0.0.1:{port}", limits=limits) as through:
+        async with through.tunnel(f"127.0.0.1:{port}") as (reader, _):
+            tunnelled = await reader.read()
+        answer = await through.get(f"http://127.0.0.1:{port}/")
     assert tunnelled == b""
     assert answer.startswith(b"HTTP/1.1 504 ")
 

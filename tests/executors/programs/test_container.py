@@ -85,9 +85,6 @@ def test_an_image_without_bash_is_named(short: Path) -> None:
 
 
 async def test_an_image_with_one_name_for_its_interpreter_asks_for_both(short: Path) -> None:
-    async def scenario() -> None:
-        (await link.accept(always)).close()
-
     programs = short / "programs"
     programs.mkdir()
     (programs / "bash").symlink_to("/bin/bash")
@@ -96,7 +93,7 @@ async def test_an_image_with_one_name_for_its_interpreter_asks_for_both(short: P
         link = ContainerLink(short, os.getuid(), os.getgid())
         try:
             with started(link.directory, str(programs)) as process:
-                await scenario()
+                (await link.accept(always)).close()
                 process.wait(20)
             links = link.directory / "bin"
             assert sorted(os.listdir(links)) == wanted
@@ -115,15 +112,12 @@ def test_it_ends_when_nobody_answers(short: Path) -> None:
 
 
 async def test_it_ends_when_the_host_is_gone_before_it_speaks(short: Path) -> None:
-    async def scenario() -> None:
-        connection = await link.accept(always)
-        connection.close()
-        await asyncio.sleep(0)
-
     link = ContainerLink(short, os.getuid(), os.getgid())
     try:
         with started(link.directory, os.defpath) as process:
-            await scenario()
+            connection = await link.accept(always)
+            connection.close()
+            await asyncio.sleep(0)
             assert process.wait(20) == 0
     finally:
         link.close()

@@ -11,8 +11,9 @@ Events of the wire, as a client sees them.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -49,27 +50,18 @@ from openskills.host.client.transport import (
 )
 from openskills.host.model import InvokeResult
 from openskills.settings import Settings
-from openskills.sync import run
 from tests.host.scripted_server import EVENTS, JSON, Reply, Request, Scripted, as_json, event, events, failure, normal
-
-T = TypeVar("T")
 
 QUICK = ClientLimits(retries=RetryPolicy(attempts=3, pause=0.01, longest_pause=0.05))
 
 
-def using(url: str, work: Callable[[Client], Awaitable[T]], **options: Any) -> T:
-    async def whole() -> T:
-        async with Client(url, settings=Settings.from_env({}), limits=QUICK, **options) as client:
-            return await work(client)
-
-    return run(whole())
+def connect(url: str, **options: Any) -> Client:
+    return Client(url, settings=Settings.from_env({}), limits=QUICK, **options)
 
 
-def seen(url: str, **options: Any) -> list[StreamEvent]:
-    async def work(client: Client) -> list[StreamEvent]:
+async def seen(url: str, **options: Any) -> list[StreamEvent]:
+    async with connect(url) as client:
         return [event async for event in client.stream("echo", {"text": "hi"}, **options)]
-
-    return using(url, work)
 
 
 def echoing(request: Request) -> Reply:
@@ -77,9 +69,10 @@ def echoing(request: Request) -> Reply:
     return as_json(normal(data=said, trace_id=request.headers["x-trace-id"]))
 
 
-def test_an_invocation_is_what_the_document_says(scripted_host: Scripted) -> None:
+async def test_an_invocation_is_what_the_document_says(scripted_host: Scripted) -> None:
     scripted_host.on_invoke(echoing)
-    result = using(scripted_host.url, lambda client: client.invoke("echo", {"text": "你好"}, trace_id="demo-123"))
+    async with connect(scripted_host.url) as client:
+        result = await client.invoke("echo", {"text": "你好"}, trace_id="demo-123")
     assert host.unwrap(result) == {"echoed": "你好"}
     assert result.trace_id == "demo-123"
     (request,) = scripted_host.requests
@@ -89,35 +82,39 @@ def test_an_invocation_is_what_the_document_says(scripted_host: Scripted) -> Non
     assert "idempotency-key" not in request.headers
 
 
-def test_a_skill_that_fails_is_a_result(scripted_host: Scripted) -> None:
+async def test_a_skill_that_fails_is_a_result(scripted_host: Scripted) -> None:
     scripted_host.on_invoke(failure(403, "not there", reason="FORBIDDEN_PATH"))
-    result = using(scripted_host.url, lambda client: client.invoke("echo", {}))
+    async with connect(scripted_host.url) as client:
+        result = await client.invoke("echo", {})
     assert not result.success
     assert result.status == 403
     assert result.outcome.failure is not None
     assert result.outcome.failure.details["reason"] == "FORBIDDEN_PATH"
 
 
-def test_every_call_has_a_trace_id_of_its_own(scripted_host: Scripted) -> None:
+async def test_every_call_has_a_trace_id_of_its_own(scripted_host: Scripted) -> None:
     scripted_host.on_invoke(as_json(normal()))
     for _ in range(2):
-        using(scripted_host.url, lambda client: client.invoke("echo", {}))
+        async with connect(scripted_host.url) as client:
+            await client.invoke("echo", {})
     first, second = (request.headers["x-trace-id"] for request in scripted_host.requests)
     assert len(first) == len(second) == 32
     assert first != second
 
 
-def test_a_trace_id_that_is_bound_is_passed_on(scripted_host: Scripted) -> None:
+async def test_a_trace_id_that_is_bound_is_passed_on(scripted_host: Scripted) -> None:
     scripted_host.on_invoke(as_json(normal()))
     with telemetry.bind("of-the-caller"):
-        using(scripted_host.url, lambda client: client.invoke("echo", {}))
+        async with connect(scripted_host.url) as client:
+            await client.invoke("echo", {})
     assert scripted_host.requests[0].headers["x-trace-id"] == "of-the-caller"
 
 
-def test_a_bound_trace_id_that_no_header_can_have_is_not_sent(scripted_host: Scripted) -> None:
+async def test_a_bound_trace_id_that_no_header_can_have_is_not_sent(scripted_host: Scripted) -> None:
     scripted_host.on_invoke(as_json(normal()))
     with telemetry.bind("a\r\nX-Evil: 1"):
-        using(scripted_host.url, lambda client: client.invoke("echo", {}))
+        async with connect(scripted_host.url) as client:
+            await client.invoke("echo", {})
     assert len(scripted_host.requests[0].headers["x-trace-id"]) == 32
     assert "x-evil" not in scripted_host.requests[0].headers
 
@@ -133,41 +130,44 @@ async def test_the_key_and_the_address_may_come_from_the_settings(scripted_host:
     assert scripted_host.requests[0].headers["authorization"] == "Bearer sk-1"
 
 
-def test_a_host_below_a_path_is_found_there(scripted_host: Scripted) -> None:
+async def test_a_host_below_a_path_is_found_there(scripted_host: Scripted) -> None:
     scripted_host.on("POST /tools/skills/echo:invoke", as_json(normal()))
-    assert using(f"{scripted_host.url}/tools/", lambda client: client.invoke("echo", {})).success
+    async with connect(f"{scripted_host.url}/tools/") as client:
+        assert (await client.invoke("echo", {})).success
 
 
 @pytest.mark.parametrize(
     "reply", [Reply([b"<html>oops</html>"], 500, "text/html"), as_json({"detail": "Not Found"}, 404)]
 )
-def test_an_answer_that_is_no_result_is_an_error_with_an_excerpt(scripted_host: Scripted, reply: Reply) -> None:
+async def test_an_answer_that_is_not_a_result_is_an_error_with_an_excerpt(
+    scripted_host: Scripted, reply: Reply
+) -> None:
     scripted_host.on_invoke(reply)
-    with pytest.raises(BadSkillOutput, match="not a Normalized Skill Result") as caught:
-        using(scripted_host.url, lambda client: client.invoke("echo", {}))
+    async with connect(scripted_host.url) as client:
+        with pytest.raises(BadSkillOutput, match="not a Normalized Skill Result") as caught:
+            await client.invoke("echo", {})
     assert caught.value.details["excerpt"] == reply.pieces[0].decode()
     assert caught.value.details["status"] == reply.status
 
 
-def test_a_timeout_bounds_the_whole_call(scripted_host: Scripted) -> None:
+async def test_a_timeout_bounds_the_whole_call(scripted_host: Scripted) -> None:
     scripted_host.on_invoke(Reply([b"{"], hold=True))
-    with pytest.raises(DeadlineExceeded):
-        using(scripted_host.url, lambda client: client.invoke("echo", {}), timeout=0.05)
+    async with connect(scripted_host.url, timeout=0.05) as client:
+        with pytest.raises(DeadlineExceeded):
+            await client.invoke("echo", {})
 
 
-def test_a_cancelled_call_leaves_the_host(scripted_host: Scripted) -> None:
+async def test_a_cancelled_call_leaves_the_host(scripted_host: Scripted) -> None:
     scripted_host.on_invoke(Reply([b"{"], hold=True))
 
-    async def work(client: Client) -> None:
+    async with connect(scripted_host.url) as client:
         call = asyncio.ensure_future(client.invoke("echo", {}))
         while not scripted_host.requests:
             await asyncio.sleep(0.005)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-
-    using(scripted_host.url, work)
-    assert scripted_host.gone.wait(10)
+    assert await asyncio.to_thread(scripted_host.gone.wait, 10)
 
 
 @pytest.mark.parametrize(
@@ -185,16 +185,19 @@ def test_what_cannot_be_used_is_refused_when_the_client_is_made(options: dict[st
 
 
 @pytest.mark.parametrize("options", [{"trace_id": "a\nb"}, {"trace_id": "x" * 129}, {"idempotency_key": ""}])
-def test_what_cannot_be_sent_is_refused_before_anything_is(scripted_host: Scripted, options: dict[str, str]) -> None:
-    with pytest.raises(InvalidArgument, match=next(iter(options))):
-        using(scripted_host.url, lambda client: client.invoke("echo", {}, **options))
+async def test_what_cannot_be_sent_is_refused_before_anything_is(
+    scripted_host: Scripted, options: dict[str, str]
+) -> None:
+    async with connect(scripted_host.url) as client:
+        with pytest.raises(InvalidArgument, match=next(iter(options))):
+            await client.invoke("echo", {}, **options)
     assert scripted_host.requests == []
 
 
-def test_a_stream_shows_what_happens_and_ends_with_the_result(scripted_host: Scripted) -> None:
+async def test_a_stream_shows_what_happens_and_ends_with_the_result(scripted_host: Scripted) -> None:
     pieces = (event("start", {}, 1), b": ping\n\n", event("stdout", {"text": "hi\n"}, 2), event("result", normal(), 3))
     scripted_host.on_invoke(events(*pieces), verb="stream")
-    found = seen(scripted_host.url, idempotency_key="k-1")
+    found = await seen(scripted_host.url, idempotency_key="k-1")
     assert [one.kind for one in found] == ["start", "stdout", "result"]
     assert found[1].data == {"text": "hi\n"}
     assert found[2].result is not None
@@ -203,76 +206,76 @@ def test_a_stream_shows_what_happens_and_ends_with_the_result(scripted_host: Scr
     assert (request.headers["accept"], request.headers["idempotency-key"]) == ("text/event-stream", "k-1")
 
 
-def test_a_stream_ends_with_the_result_even_if_the_host_says_more(scripted_host: Scripted) -> None:
+async def test_a_stream_ends_with_the_result_even_if_the_host_says_more(scripted_host: Scripted) -> None:
     scripted_host.on_invoke(events(event("result", normal()), hold=True), verb="stream")
-    assert [one.kind for one in seen(scripted_host.url)] == ["result"]
+    assert [one.kind for one in await seen(scripted_host.url)] == ["result"]
 
 
-def test_a_refusal_instead_of_a_stream_is_the_result(scripted_host: Scripted) -> None:
+async def test_a_refusal_instead_of_a_stream_is_the_result(scripted_host: Scripted) -> None:
     scripted_host.on_invoke(failure(404, "no such skill"), verb="stream")
-    (only,) = seen(scripted_host.url)
+    (only,) = await seen(scripted_host.url)
     assert only.result is not None
     assert only.result.status == 404
 
 
 @pytest.mark.parametrize("cut", [True, False])
-def test_a_stream_that_ends_before_the_result_is_an_error(scripted_host: Scripted, cut: bool) -> None:
+async def test_a_stream_that_ends_before_the_result_is_an_error(scripted_host: Scripted, cut: bool) -> None:
     scripted_host.on_invoke(events(event("start", {}), cut=cut), verb="stream")
     with pytest.raises(HostUnavailable, match="may have run"):
-        seen(scripted_host.url)
+        await seen(scripted_host.url)
 
 
-def test_a_stream_that_is_left_ends_the_run(scripted_host: Scripted) -> None:
+async def test_a_stream_that_is_left_ends_the_run(scripted_host: Scripted) -> None:
     scripted_host.on_invoke(events(event("start", {}), hold=True), verb="stream")
 
-    async def work(client: Client) -> str:
+    async with connect(scripted_host.url) as client:
         stream = client.stream("echo", {})
         first = await anext(stream)
         await stream.aclose()
-        return first.kind
-
-    assert using(scripted_host.url, work) == "start"
-    assert scripted_host.gone.wait(10)
+        assert first.kind == "start"
+    assert await asyncio.to_thread(scripted_host.gone.wait, 10)
 
 
-def test_a_run_is_started_watched_and_has_a_result(scripted_host: Scripted) -> None:
+async def test_a_run_is_started_watched_and_has_a_result(scripted_host: Scripted) -> None:
     scripted_host.on_invoke(as_json(normal(data={"run_id": "r1"}), 202, Location="/runs/r1"))
     scripted_host.on("GET /runs/r1/events", events(event("start", {}, 1), event("result", normal(), 2)))
 
-    async def work(client: Client) -> tuple[str, bool]:
+    async with connect(scripted_host.url) as client:
         started = await client.start("echo", {})
-        return started.id, (await started.result()).success
-
-    assert using(scripted_host.url, work) == ("r1", True)
+        assert (started.id, (await started.result()).success) == ("r1", True)
     assert scripted_host.requests[0].headers["prefer"] == "respond-async"
 
 
-def test_the_skills_of_a_host_are_listed(scripted_host: Scripted) -> None:
+async def test_the_skills_of_a_host_are_listed(scripted_host: Scripted) -> None:
     listed = [{"id": "echo", "description": "Says it again."}, {"id": "bad", "status": "broken"}]
     scripted_host.on("GET /skills", as_json(normal(data={"skills": listed})))
-    echo, bad = using(scripted_host.url, lambda client: client.skills())
+    async with connect(scripted_host.url) as client:
+        echo, bad = await client.skills()
     assert (echo.id, echo.description, echo.is_ready, bad.is_ready) == ("echo", "Says it again.", True, False)
 
 
-def test_one_skill_is_told_of_or_is_unknown(scripted_host: Scripted) -> None:
+async def test_one_skill_is_told_of_or_is_unknown(scripted_host: Scripted) -> None:
     error = {"code": 404, "message": "no", "details": {"near": ["echo"]}}
     scripted_host.on("GET /skills/echo", as_json(normal(data={"id": "echo"})))
     scripted_host.on("GET /skills/ecko", as_json(normal(success=False, data=None, error=error), 404))
-    assert using(scripted_host.url, lambda client: client.skill("echo")).id == "echo"
-    with pytest.raises(UnknownSkill, match="did you mean 'echo'"):
-        using(scripted_host.url, lambda client: client.skill("ecko"))
+    async with connect(scripted_host.url) as client:
+        assert (await client.skill("echo")).id == "echo"
+        with pytest.raises(UnknownSkill, match="did you mean 'echo'"):
+            await client.skill("ecko")
 
 
-def test_the_health_of_a_host_is_what_it_says(scripted_host: Scripted) -> None:
+async def test_the_health_of_a_host_is_what_it_says(scripted_host: Scripted) -> None:
     scripted_host.on("GET /healthz", Reply([b"<html>"], 502, "text/html"), as_json(normal(data={"status": "ok"})))
     # Asking is safe, so that a gateway is asked again.
-    assert using(scripted_host.url, lambda client: client.health()) == {"status": "ok"}
+    async with connect(scripted_host.url) as client:
+        assert await client.health() == {"status": "ok"}
 
 
-def test_a_missing_key_is_said_with_the_variable(scripted_host: Scripted) -> None:
+async def test_a_missing_key_is_said_with_the_variable(scripted_host: Scripted) -> None:
     scripted_host.on("GET /skills", failure(401, "a key is needed"))
-    with pytest.raises(Unauthorized, match="OPENSKILL_API_KEY"):
-        using(scripted_host.url, lambda client: client.skills())
+    async with connect(scripted_host.url) as client:
+        with pytest.raises(Unauthorized, match="OPENSKILL_API_KEY"):
+            await client.skills()
 
 
 def document(data: Any) -> InvokeResult:
@@ -326,77 +329,79 @@ def test_what_kept_a_document_back_is_raised() -> None:
 RESULT = event("result", normal(), 9)
 
 
-def watching(server: Scripted, work: Callable[[ClientRun], Awaitable[T]]) -> T:
+@asynccontextmanager
+async def watch(server: Scripted) -> AsyncGenerator[ClientRun]:
     limits = ClientLimits(retries=RetryPolicy(attempts=1, pause=0.01))
-
-    async def whole() -> T:
-        connection = ClientTransport(server.url, {}, limits, named="OPENSKILL_HTTP_BASE_URL")
-        try:
-            return await work(ClientRun(connection, "r1", "t-1", None))
-        finally:
-            await connection.close()
-
-    return run(whole())
+    connection = ClientTransport(server.url, {}, limits, named="OPENSKILL_HTTP_BASE_URL")
+    try:
+        yield ClientRun(connection, "r1", "t-1", None)
+    finally:
+        await connection.close()
 
 
 async def kinds(one: ClientRun) -> list[str]:
     return [f"{event.kind}{event.id or ''}" async for event in one.events()]
 
 
-def test_a_stream_that_breaks_off_is_taken_up_where_it_was(scripted_host: Scripted) -> None:
+async def test_a_stream_that_breaks_off_is_taken_up_where_it_was(scripted_host: Scripted) -> None:
     first = events(event("start", {}, 1), event("stdout", {"text": "a"}, 2), cut=True)
     scripted_host.on("GET /runs/r1/events", first, events(event("stdout", {"text": "b"}, 3), RESULT))
-    assert watching(scripted_host, kinds) == ["start1", "stdout2", "stdout3", "result9"]
+    async with watch(scripted_host) as one:
+        assert await kinds(one) == ["start1", "stdout2", "stdout3", "result9"]
     assert [one.headers.get("last-event-id") for one in scripted_host.requests] == [None, "2"]
     assert scripted_host.requests[0].headers["x-trace-id"] == "t-1"
 
 
-def test_a_stream_that_always_breaks_off_has_an_end(scripted_host: Scripted) -> None:
+async def test_a_stream_that_always_breaks_off_has_an_end(scripted_host: Scripted) -> None:
     scripted_host.on("GET /runs/r1/events", events(event("start", {}, 1)), events())
-    with pytest.raises(HostUnavailable, match="r1 before its result"):
-        watching(scripted_host, kinds)
+    async with watch(scripted_host) as one:
+        with pytest.raises(HostUnavailable, match="r1 before its result"):
+            await kinds(one)
 
 
-def test_events_without_ids_are_never_told_twice(scripted_host: Scripted) -> None:
+async def test_events_without_ids_are_never_told_twice(scripted_host: Scripted) -> None:
     scripted_host.on("GET /runs/r1/events", events(event("start", {}), cut=True))
-    with pytest.raises(HostUnavailable):
-        watching(scripted_host, kinds)
+    async with watch(scripted_host) as one:
+        with pytest.raises(HostUnavailable):
+            await kinds(one)
     assert len(scripted_host.requests) == 1
 
 
-def test_the_result_is_waited_for_once(scripted_host: Scripted) -> None:
+async def test_the_result_is_waited_for_once(scripted_host: Scripted) -> None:
     scripted_host.on("GET /runs/r1/events", events(RESULT))
 
-    async def work(one: ClientRun) -> list[bool]:
-        return [(await one.result()).success, (await one.result()).success, await kinds(one) == ["result"]]
-
-    assert watching(scripted_host, work) == [True, True, True]
+    async with watch(scripted_host) as one:
+        assert [(await one.result()).success, (await one.result()).success, await kinds(one) == ["result"]] == [
+            True,
+            True,
+            True,
+        ]
     assert len(scripted_host.requests) == 1
 
 
-def test_a_run_that_the_host_has_forgotten_says_so(scripted_host: Scripted) -> None:
+async def test_a_run_that_the_host_has_forgotten_says_so(scripted_host: Scripted) -> None:
     scripted_host.on("GET /runs/r1/events", failure(404, "there is no run r1"))
     scripted_host.on("GET /runs/r1", failure(404, "there is no run r1"))
-    assert watching(scripted_host, lambda one: one.result()).status == 404
-    with pytest.raises(SkillFailed, match="no run r1"):
-        watching(scripted_host, lambda one: one.status())
+    async with watch(scripted_host) as one:
+        assert (await one.result()).status == 404
+        with pytest.raises(SkillFailed, match="no run r1"):
+            await one.status()
 
 
-def test_the_state_of_a_run_is_what_the_host_says(scripted_host: Scripted) -> None:
+async def test_the_state_of_a_run_is_what_the_host_says(scripted_host: Scripted) -> None:
     scripted_host.on("GET /runs/r1", as_json(normal(data={"status": "running"})))
-    assert watching(scripted_host, lambda one: one.status()) == {"status": "running"}
+    async with watch(scripted_host) as one:
+        assert await one.status() == {"status": "running"}
 
 
-def test_a_run_is_cancelled_unless_it_has_ended(scripted_host: Scripted) -> None:
+async def test_a_run_is_cancelled_unless_it_has_ended(scripted_host: Scripted) -> None:
     scripted_host.on("GET /runs/r1/events", events(RESULT))
     scripted_host.on("POST /runs/r1:cancel", as_json(normal(data={"status": "cancelled"}), 202))
 
-    async def work(one: ClientRun) -> None:
+    async with watch(scripted_host) as one:
         await one.cancel()
         await one.result()
         await one.cancel()
-
-    watching(scripted_host, work)
     assert [one.path for one in scripted_host.requests] == ["/runs/r1:cancel", "/runs/r1/events"]
 
 
@@ -419,35 +424,32 @@ async def test_a_host_may_answer_with_the_result_itself() -> None:
     assert await kinds(at_once) == ["result"]
 
 
-def read(body: bytes, kind: str, status: int = 200) -> list[StreamEvent]:
+async def read(body: bytes, kind: str, status: int = 200) -> list[StreamEvent]:
     async def pieces() -> AsyncGenerator[bytes]:
         for start in range(0, len(body), 7):
             yield body[start : start + 7]
 
-    async def work() -> list[StreamEvent]:
-        connection = ClientTransport("http://host", {}, ClientLimits(), named="URL")
-        return [one async for one in read_events(connection, ClientResponse(status, {"content-type": kind}, pieces()))]
-
-    return run(work())
+    connection = ClientTransport("http://host", {}, ClientLimits(), named="URL")
+    return [one async for one in read_events(connection, ClientResponse(status, {"content-type": kind}, pieces()))]
 
 
-def test_events_are_read_from_pieces_of_any_size() -> None:
+async def test_events_are_read_from_pieces_of_any_size() -> None:
     body = event("progress", {"done": 1}, 1) + event("result", normal(), 2)
-    assert [(one.kind, one.id) for one in read(body, f"{EVENTS}; charset=utf-8")] == [
+    assert [(one.kind, one.id) for one in await read(body, f"{EVENTS}; charset=utf-8")] == [
         ("progress", "1"),
         ("result", "2"),
     ]
 
 
-def test_a_result_in_json_is_the_only_event() -> None:
-    (only,) = read(json.dumps(normal()).encode(), JSON)
+async def test_a_result_in_json_is_the_only_event() -> None:
+    (only,) = await read(json.dumps(normal()).encode(), JSON)
     assert only.result is not None
 
 
 @pytest.mark.parametrize(("kind", "status"), [("text/html", 200), ("", 200), (EVENTS, 500)])
-def test_what_is_no_stream_is_refused_with_an_excerpt(kind: str, status: int) -> None:
+async def test_an_answer_that_is_not_a_stream_is_refused_with_an_excerpt(kind: str, status: int) -> None:
     with pytest.raises(BadSkillOutput, match="expected an event stream") as caught:
-        read(b"<html>", kind, status)
+        await read(b"<html>", kind, status)
     assert caught.value.details["excerpt"] == "<html>"
 
 

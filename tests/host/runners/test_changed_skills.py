@@ -11,7 +11,7 @@ from openskills.executors.watchdog import list_descendants
 from openskills.host.model import Outcome, Registration, SkillRunner
 from openskills.host.runners.isolation import IsolationProvider
 from openskills.host.runners.python import PythonRunner
-from tests.host.calls_made import called, python_skill, script, settings, with_runner
+from tests.host.calls_made import called, open_runner, python_skill, script, settings
 
 # It says which interpreter it was forked from, at once or when a file has come.
 WAITING = """
@@ -50,12 +50,12 @@ def said(outcome: Outcome) -> tuple[object, object]:
     return data.get("version"), data.get("mother")
 
 
-def test_a_call_that_has_begun_ends_as_usual_when_its_skill_is_forgotten_and_its_interpreter_behind_it(
+async def test_a_call_that_has_begun_ends_as_usual_when_its_skill_is_forgotten_and_its_interpreter_behind_it(
     tmp_path: Path,
 ) -> None:
     old, _ = both(tmp_path)
 
-    async def work(runner: SkillRunner) -> None:
+    async with open_runner(tmp_path, old) as runner:
         calling = await begun(runner, old, tmp_path / "gate")
         await runner.forget(old.id)
         (tmp_path / "gate").touch()
@@ -63,13 +63,11 @@ def test_a_call_that_has_begun_ends_as_usual_when_its_skill_is_forgotten_and_its
         assert version == "old"
         await until(lambda: not os.path.exists(f"/proc/{mother}"))
 
-    with_runner(tmp_path, old, work)
 
-
-def test_a_late_call_of_the_old_registration_leaves_the_new_one_as_it_is(tmp_path: Path) -> None:
+async def test_a_late_call_of_the_old_registration_leaves_the_new_one_as_it_is(tmp_path: Path) -> None:
     old, new = both(tmp_path)
 
-    async def work(runner: SkillRunner) -> None:
+    async with open_runner(tmp_path, old) as runner:
         await runner.prepare(old)
         await runner.forget(old.id)
         await runner.prepare(new)
@@ -80,10 +78,10 @@ def test_a_late_call_of_the_old_registration_leaves_the_new_one_as_it_is(tmp_pat
         assert (version, first[0], first) == ("old", "new", second)
         await until(lambda: not os.path.exists(f"/proc/{other}"))
 
-    with_runner(tmp_path, old, work)
 
-
-def test_an_old_registration_that_takes_long_to_prepare_does_not_take_the_place_of_the_new_one(tmp_path: Path) -> None:
+async def test_an_old_registration_that_takes_long_to_prepare_does_not_take_the_place_of_the_new_one(
+    tmp_path: Path,
+) -> None:
     plain, new = both(tmp_path)
     slow = tmp_path / "python"
     slow.write_text(f'#!/bin/sh\nread line < {tmp_path}/pipe && rm {tmp_path}/pipe && echo "[]"\n')
@@ -91,7 +89,7 @@ def test_an_old_registration_that_takes_long_to_prepare_does_not_take_the_place_
     os.mkfifo(tmp_path / "pipe")
     old = replace(plain, options={"python": str(slow)})
 
-    async def work(runner: SkillRunner) -> None:
+    async with open_runner(tmp_path, old) as runner:
         late = asyncio.create_task(runner.prepare(old))
         await asyncio.sleep(0)
         await runner.prepare(new)
@@ -99,8 +97,6 @@ def test_an_old_registration_that_takes_long_to_prepare_does_not_take_the_place_
         await asyncio.to_thread((tmp_path / "pipe").write_text, "go\n")
         await asyncio.wait((late,))
         assert said(await runner.invoke(new, called())) == first
-
-    with_runner(tmp_path, old, work)
 
 
 async def test_a_registration_that_is_prepared_twice_at_once_leaves_no_interpreter(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ import pytest
 
 from openskills.errors import ExecutorUnavailable
 from openskills.executors.container.engine import ContainerEngine, ContainerOutputCallback, OneShotEngine
-from openskills.host.model import HostLimits, ManifestFault, Registration, SkillOutputEvent, SkillRunner
+from openskills.host.model import HostLimits, ManifestFault, Registration, SkillOutputEvent
 from openskills.host.runners.docker import DockerRunner, build_container_environment, build_container_request
 from tests.container_engine import TestEngine
-from tests.host.calls_made import called, settings, with_runner
+from tests.host.calls_made import called, open_runner, settings
 
 
 def test_a_container_is_shut_in() -> None:
@@ -73,20 +73,16 @@ def left(engine: TestEngine) -> list[str]:
         connection.close()
 
 
-def test_a_container_answers_as_somebody_who_is_not_root(tmp_path: Path, container_engine: TestEngine) -> None:
+async def test_a_container_answers_as_somebody_who_is_not_root(tmp_path: Path, container_engine: TestEngine) -> None:
     skill = image_skill(container_engine, ECHO)
-    outcome = with_runner(
-        tmp_path,
-        skill,
-        lambda runner: runner.invoke(skill, called({"text": "hello"})),
-        DOCKER_HOST=container_engine.address,
-    )
+    async with open_runner(tmp_path, skill, DOCKER_HOST=container_engine.address) as runner:
+        outcome = await runner.invoke(skill, called({"text": "hello"}))
     assert outcome.data == {"echoed": "hello", "user": 65534}
     assert outcome.notes["isolation"] == "container"
     assert left(container_engine) == []
 
 
-def test_a_container_has_no_network_and_a_root_that_cannot_be_written_to(
+async def test_a_container_has_no_network_and_a_root_that_cannot_be_written_to(
     tmp_path: Path, container_engine: TestEngine
 ) -> None:
     (tmp_path / "data").mkdir(mode=0o755)
@@ -104,9 +100,8 @@ print(json.dumps({"net": sorted(os.listdir("/sys/class/net")), "root": attempt("
                   "data": [open(os.environ["OPENSKILL_ALLOWED_ROOT"] + "/a.txt").read(), attempt("/data/new")]}))
 """
     skill = image_skill(container_engine, code, allowed_root=tmp_path / "data")
-    outcome = with_runner(
-        tmp_path, skill, lambda runner: runner.invoke(skill, called()), DOCKER_HOST=container_engine.address
-    )
+    async with open_runner(tmp_path, skill, DOCKER_HOST=container_engine.address) as runner:
+        outcome = await runner.invoke(skill, called())
     assert outcome.data == {
         "net": ["lo"],
         "root": "Read-only file system",
@@ -115,64 +110,56 @@ print(json.dumps({"net": sorted(os.listdir("/sys/class/net")), "root": attempt("
     }
 
 
-def test_at_the_deadline_the_container_is_removed(tmp_path: Path, container_engine: TestEngine) -> None:
+async def test_at_the_deadline_the_container_is_removed(tmp_path: Path, container_engine: TestEngine) -> None:
     skill = image_skill(container_engine, "import time; print('half', flush=True); time.sleep(600)")
 
-    async def work(runner: SkillRunner) -> None:
+    async with open_runner(tmp_path, skill, DOCKER_HOST=container_engine.address) as runner:
         await runner.prepare(skill)
         failure = (await runner.invoke(skill, called(seconds=5))).failure
         assert failure is not None
         assert (failure.code, failure.details["stdout"]) == (504, "half")
-
-    with_runner(tmp_path, skill, work, DOCKER_HOST=container_engine.address)
     assert left(container_engine) == []
 
 
-def test_a_cancelled_call_removes_its_container(tmp_path: Path, container_engine: TestEngine) -> None:
+async def test_a_cancelled_call_removes_its_container(tmp_path: Path, container_engine: TestEngine) -> None:
     skill = image_skill(container_engine, "import time; print('on', flush=True); time.sleep(600)")
 
-    async def work(runner: SkillRunner) -> None:
+    async with open_runner(tmp_path, skill, DOCKER_HOST=container_engine.address) as runner:
         began = asyncio.Event()
         task = asyncio.ensure_future(runner.invoke(skill, called(listener=lambda _: began.set())))
         await asyncio.wait_for(began.wait(), 20)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-
-    with_runner(tmp_path, skill, work, DOCKER_HOST=container_engine.address)
     assert left(container_engine) == []
 
 
-def test_an_endless_answer_is_cut(tmp_path: Path, container_engine: TestEngine) -> None:
+async def test_an_endless_answer_is_cut(tmp_path: Path, container_engine: TestEngine) -> None:
     skill = image_skill(container_engine, "while True: print('x' * 1000)", limits=HostLimits(output_bytes=50_000))
-    outcome = with_runner(
-        tmp_path, skill, lambda runner: runner.invoke(skill, called()), DOCKER_HOST=container_engine.address
-    )
+    async with open_runner(tmp_path, skill, DOCKER_HOST=container_engine.address) as runner:
+        outcome = await runner.invoke(skill, called())
     assert outcome.failure is not None
     assert outcome.failure.details["limit_bytes"] == 50_000
 
 
-def test_lines_are_told_while_a_container_works_and_its_exit_status_counts(
+async def test_lines_are_told_while_a_container_works_and_its_exit_status_counts(
     tmp_path: Path, container_engine: TestEngine
 ) -> None:
     code = 'import sys; print(\'{"event": "progress", "n": 1}\', file=sys.stderr); sys.exit(3)'
     skill = image_skill(container_engine, code)
     told: list[SkillOutputEvent] = []
-    outcome = with_runner(
-        tmp_path,
-        skill,
-        lambda runner: runner.invoke(skill, called(listener=told.append)),
-        DOCKER_HOST=container_engine.address,
-    )
+    async with open_runner(tmp_path, skill, DOCKER_HOST=container_engine.address) as runner:
+        outcome = await runner.invoke(skill, called(listener=told.append))
     assert told == [SkillOutputEvent("progress", {"n": 1})]
     assert outcome.failure is not None
     assert outcome.failure.details["exit_code"] == 3
 
 
-def test_an_image_that_is_not_there_cannot_be_prepared(tmp_path: Path, container_engine: TestEngine) -> None:
+async def test_an_image_that_is_not_there_cannot_be_prepared(tmp_path: Path, container_engine: TestEngine) -> None:
     skill = Registration("skill", "docker", "no-such-image:1", "1")
-    with pytest.raises(ExecutorUnavailable, match="docker pull no-such-image:1"):
-        with_runner(tmp_path, skill, lambda runner: runner.prepare(skill), DOCKER_HOST=container_engine.address)
+    async with open_runner(tmp_path, skill, DOCKER_HOST=container_engine.address) as runner:
+        with pytest.raises(ExecutorUnavailable, match="docker pull no-such-image:1"):
+            await runner.prepare(skill)
 
 
 class Hanging(OneShotEngine):
@@ -219,7 +206,8 @@ async def test_as_many_containers_that_hang_as_there_are_threads_are_ended_at_th
     assert [outcome.failure.code for outcome in outcomes if outcome.failure is not None] == [504] * calls
 
 
-def test_an_engine_that_does_not_answer_is_told(tmp_path: Path) -> None:
+async def test_an_engine_that_does_not_answer_is_told(tmp_path: Path) -> None:
     skill = Registration("skill", "docker", "image", "1")
-    with pytest.raises(ExecutorUnavailable, match="does not respond"):
-        with_runner(tmp_path, skill, lambda runner: runner.prepare(skill), DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+    async with open_runner(tmp_path, skill, DOCKER_HOST=f"unix://{tmp_path}/none.sock") as runner:
+        with pytest.raises(ExecutorUnavailable, match="does not respond"):
+            await runner.prepare(skill)

@@ -32,23 +32,20 @@ from tests.host.calls_made import settings
 async def test_a_process_begins_in_the_directory_with_a_home_that_ends_with_the_place(tmp_path: Path) -> None:
     skill = Registration("s", "cli:exec", "/bin/sh", "1")
 
-    async def work() -> tuple[bytes, str]:
-        place = LocalIsolation(tmp_path)
-        await place.check()
-        env = place.environment(skill)
-        reading, writing = os.pipe()
-        with open(os.devnull, "r+b", 0) as null:
-            stdio = (null.fileno(), writing, null.fileno())
-            kept = await place.start(skill, ("/bin/sh", "-c", 'pwd; test -d "$HOME" && echo home'), env, stdio)
-        os.close(writing)
-        await kept.wait()
-        said = os.read(reading, 1000)
-        os.close(reading)
-        await place.close()
-        assert place.isolation is Isolation.NONE
-        return said, env["HOME"]
-
-    said, home = await work()
+    place = LocalIsolation(tmp_path)
+    await place.check()
+    env = place.environment(skill)
+    reading, writing = os.pipe()
+    with open(os.devnull, "r+b", 0) as null:
+        stdio = (null.fileno(), writing, null.fileno())
+        kept = await place.start(skill, ("/bin/sh", "-c", 'pwd; test -d "$HOME" && echo home'), env, stdio)
+    os.close(writing)
+    await kept.wait()
+    said = os.read(reading, 1000)
+    os.close(reading)
+    await place.close()
+    assert place.isolation is Isolation.NONE
+    home = env["HOME"]
     assert said.decode().split() == [str(tmp_path), "home"]
     assert not os.path.exists(home)
 

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from openskills.errors import ExecutorUnavailable, LimitExceeded
-from openskills.host.model import HostLimits, Outcome, Registration, SkillRunner, SkillStartMethod
+from openskills.host.model import HostLimits, Outcome, Registration, SkillStartMethod
 from openskills.host.runners.isolation import SandboxMount, build_sandbox_options
+from openskills.sync import run
 from tests.conftest import skip_unless_root
 from tests.host.both_ways import BOTH_WAYS
-from tests.host.calls_made import called, invoked, python_skill, script, with_runner
+from tests.host.calls_made import called, invoke, open_runner, python_skill, script
 
 RequireProgram = Callable[[str], str]
 
@@ -44,7 +45,9 @@ def sandboxed(place: Path, text: str, **more: Any) -> Registration:
 
 
 @pytest.mark.parametrize("warm", [SkillStartMethod.FORK, SkillStartMethod.SPAWN])
-def test_a_skill_sees_its_script_its_root_and_nothing_else_of_the_place(place: Path, warm: SkillStartMethod) -> None:
+async def test_a_skill_sees_its_script_its_root_and_nothing_else_of_the_place(
+    place: Path, warm: SkillStartMethod
+) -> None:
     text = """
         import json, os
         root = os.environ["OPENSKILL_ALLOWED_ROOT"]
@@ -54,7 +57,7 @@ def test_a_skill_sees_its_script_its_root_and_nothing_else_of_the_place(place: P
                           "home": os.listdir(os.environ["HOME"]),
                           "processes": sum(name.isdigit() for name in os.listdir("/proc"))}))
     """
-    outcome = invoked(place, sandboxed(place, text, warm=warm))
+    outcome = await invoke(place, sandboxed(place, text, warm=warm))
     found = dict(outcome.data or {})
     assert found.pop("processes") <= 6
     assert found == {
@@ -85,12 +88,12 @@ WRITES = """
 
 @pytest.mark.parametrize(("writable", "expected"), [(False, "EROFS"), (True, "written")])
 @pytest.mark.parametrize("owner", [0, 52345])
-def test_a_skill_writes_to_its_root_only_when_that_is_writable(
+async def test_a_skill_writes_to_its_root_only_when_that_is_writable(
     place: Path, writable: bool, expected: str, owner: int
 ) -> None:
     if os.geteuid() == 0:
         os.chown(place / "data", owner, owner)
-    found = invoked(place, sandboxed(place, WRITES, writable=writable)).data
+    found = (await invoke(place, sandboxed(place, WRITES, writable=writable))).data
     assert found == {"a": [expected, "EROFS", "EROFS", "written"]}
     assert (place / "data" / "new").exists() is writable
     if writable:
@@ -98,7 +101,7 @@ def test_a_skill_writes_to_its_root_only_when_that_is_writable(
 
 
 @pytest.mark.parametrize("warm", [SkillStartMethod.FORK, SkillStartMethod.SPAWN])
-def test_a_skill_leaves_no_program_with_a_set_id_bit(place: Path, warm: SkillStartMethod) -> None:
+async def test_a_skill_leaves_no_program_with_a_set_id_bit(place: Path, warm: SkillStartMethod) -> None:
     text = """
         import json, os, shutil
         path = os.environ["OPENSKILL_ALLOWED_ROOT"] + "/sh"
@@ -108,22 +111,22 @@ def test_a_skill_leaves_no_program_with_a_set_id_bit(place: Path, warm: SkillSta
         except OSError as error:
             print(json.dumps({"refused": error.strerror}))
     """
-    found = invoked(place, sandboxed(place, text, writable=True, warm=warm)).data
+    found = (await invoke(place, sandboxed(place, text, writable=True, warm=warm))).data
     assert found == {"refused": "Operation not permitted"}
     assert (place / "data" / "sh").stat().st_mode & 0o6000 == 0
 
 
-def test_a_skill_has_no_network(place: Path) -> None:
+async def test_a_skill_has_no_network(place: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         text = f"""
             import json, socket
             with socket.socket() as s:
                 print(json.dumps({{"refused": s.connect_ex(("127.0.0.1", {server.getsockname()[1]})) != 0}}))
         """
-        assert invoked(place, sandboxed(place, text)).data == {"refused": True}
+        assert (await invoke(place, sandboxed(place, text))).data == {"refused": True}
 
 
-def test_a_call_finds_nothing_of_an_earlier_one(place: Path) -> None:
+async def test_a_call_finds_nothing_of_an_earlier_one(place: Path) -> None:
     text = """
         import json, os, sys
         places = ("/tmp", "/dev/shm", os.environ["HOME"])
@@ -142,15 +145,14 @@ def test_a_call_finds_nothing_of_an_earlier_one(place: Path) -> None:
     """
     skill = sandboxed(place, text, limits=HostLimits(concurrency=1))
 
-    async def work(runner: SkillRunner) -> list[Outcome]:
-        return [await runner.invoke(skill, called()) for _ in range(4)]
-
-    for outcome in with_runner(place, skill, work):
+    async with open_runner(place, skill) as runner:
+        outcomes = [await runner.invoke(skill, called()) for _ in range(4)]
+    for outcome in outcomes:
         assert (outcome.data or {})["found"] == []
         assert (outcome.data or {})["sleeps"] <= 1
 
 
-def test_a_sandbox_whose_traces_cannot_be_undone_is_not_used_again(place: Path) -> None:
+async def test_a_sandbox_whose_traces_cannot_be_undone_is_not_used_again(place: Path) -> None:
     text = """
         import json, os, resource, sys
         found = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -159,14 +161,12 @@ def test_a_sandbox_whose_traces_cannot_be_undone_is_not_used_again(place: Path) 
     """
     skill = sandboxed(place, text, limits=HostLimits(concurrency=1))
 
-    async def work(runner: SkillRunner) -> list[Outcome]:
-        return [await runner.invoke(skill, called()) for _ in range(3)]
-
-    outcomes = with_runner(place, skill, work)
+    async with open_runner(place, skill) as runner:
+        outcomes = [await runner.invoke(skill, called()) for _ in range(3)]
     assert len({json.dumps(dict(outcome.data or {})) for outcome in outcomes}) == 1
 
 
-def test_calls_at_the_same_time_do_not_see_each_other(place: Path) -> None:
+async def test_calls_at_the_same_time_do_not_see_each_other(place: Path) -> None:
     text = """
         import json, os, time
         open(f"/dev/shm/call-{os.getpid()}-{time.time()}", "w").close()
@@ -175,13 +175,12 @@ def test_calls_at_the_same_time_do_not_see_each_other(place: Path) -> None:
     """
     skill = sandboxed(place, text, limits=HostLimits(concurrency=3))
 
-    async def work(runner: SkillRunner) -> list[Outcome]:
-        return await asyncio.gather(*(runner.invoke(skill, called()) for _ in range(6)))
+    async with open_runner(place, skill) as runner:
+        outcomes = await asyncio.gather(*(runner.invoke(skill, called()) for _ in range(6)))
+    assert {(outcome.data or {})["n"] for outcome in outcomes} == {1}
 
-    assert {(outcome.data or {})["n"] for outcome in with_runner(place, skill, work)} == {1}
 
-
-def test_a_skill_that_is_stopped_takes_its_sandbox_with_it_and_the_next_call_gets_another(place: Path) -> None:
+async def test_a_skill_that_is_stopped_takes_its_sandbox_with_it_and_the_next_call_gets_another(place: Path) -> None:
     text = """
         import json, sys, time
         if json.load(sys.stdin)["input"]["wait"]:
@@ -190,32 +189,30 @@ def test_a_skill_that_is_stopped_takes_its_sandbox_with_it_and_the_next_call_get
     """
     skill = sandboxed(place, text)
 
-    async def work(runner: SkillRunner) -> object:
+    async with open_runner(place, skill) as runner:
         task = asyncio.ensure_future(runner.invoke(skill, called({"wait": True})))
         await asyncio.wait((task,), timeout=1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return (await runner.invoke(skill, called({"wait": False}))).data
-
-    assert with_runner(place, skill, work) == {}
+        assert (await runner.invoke(skill, called({"wait": False}))).data == {}
 
 
-def test_a_large_input_arrives_whole(place: Path) -> None:
+async def test_a_large_input_arrives_whole(place: Path) -> None:
     text = "import json, sys; print(json.dumps({'n': len(json.load(sys.stdin)['input']['text'])}))"
-    assert invoked(place, sandboxed(place, text), input={"text": "x" * 500_000}).data == {"n": 500_000}
+    assert (await invoke(place, sandboxed(place, text), input={"text": "x" * 500_000})).data == {"n": 500_000}
 
 
-def test_memory_is_limited(place: Path) -> None:
+async def test_memory_is_limited(place: Path) -> None:
     skill = sandboxed(place, "x = bytearray(600_000_000)\nprint('{}')", limits=HostLimits(memory_bytes=200_000_000))
-    failure = invoked(place, skill).failure
+    failure = (await invoke(place, skill)).failure
     assert failure is not None
     assert "MemoryError" in failure.message
 
 
 @pytest.mark.parametrize("executor", ["sandbox", "local"])
 @pytest.mark.parametrize("warm", [SkillStartMethod.FORK, SkillStartMethod.SPAWN])
-def test_memory_of_all_processes_of_a_call_is_limited(place: Path, warm: SkillStartMethod, executor: str) -> None:
+async def test_memory_of_all_processes_of_a_call_is_limited(place: Path, warm: SkillStartMethod, executor: str) -> None:
     text = """
         import os, time
         for _ in range(6):
@@ -227,15 +224,16 @@ def test_memory_of_all_processes_of_a_call_is_limited(place: Path, warm: SkillSt
     """
     limits = HostLimits(memory_bytes=256 * 1024 * 1024)
     with pytest.raises(LimitExceeded, match=r"processes used [\d,]+ bytes of memory; the limit is 268,435,456"):
-        invoked(place, sandboxed(place, text, limits=limits, warm=warm, executor=executor))
+        await invoke(place, sandboxed(place, text, limits=limits, warm=warm, executor=executor))
 
 
-def test_a_script_that_its_user_may_not_read_is_told(place: Path) -> None:
+async def test_a_script_that_its_user_may_not_read_is_told(place: Path) -> None:
     skip_unless_root("only it has other users for sandboxes")
     skill = sandboxed(place, "print('{}')")
     (place / "skills" / "skill.py").chmod(0o600)
-    with pytest.raises(ExecutorUnavailable, match=r"PermissionError.*skill\.py"):
-        with_runner(place, skill, lambda runner: runner.prepare(skill))
+    async with open_runner(place, skill) as runner:
+        with pytest.raises(ExecutorUnavailable, match=r"PermissionError.*skill\.py"):
+            await runner.prepare(skill)
 
 
 @pytest.fixture(scope="module")
@@ -247,21 +245,22 @@ def both_ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Outco
     for number, text in enumerate(BOTH_WAYS.values()):
         (directory / f"skill{number}.py").write_text(text, encoding="utf-8")
 
-    async def work(runner: SkillRunner) -> dict[str, tuple[Outcome, Outcome]]:
+    async def work() -> dict[str, tuple[Outcome, Outcome]]:
         found: dict[str, tuple[Outcome, Outcome]] = {}
-        for number, name in enumerate(BOTH_WAYS):
-            entry = directory / f"skill{number}.py"
-            fork, spawn = [
-                await runner.invoke(
-                    python_skill(entry, warm=warm, executor="sandbox"),
-                    called({"text": "x"}, secrets={"TOKEN": "geheim"}),
-                )
-                for warm in (SkillStartMethod.FORK, SkillStartMethod.SPAWN)
-            ]
-            found[name] = (fork, spawn)
+        async with open_runner(directory, python_skill(directory / "skill0.py")) as runner:
+            for number, name in enumerate(BOTH_WAYS):
+                entry = directory / f"skill{number}.py"
+                fork, spawn = [
+                    await runner.invoke(
+                        python_skill(entry, warm=warm, executor="sandbox"),
+                        called({"text": "x"}, secrets={"TOKEN": "geheim"}),
+                    )
+                    for warm in (SkillStartMethod.FORK, SkillStartMethod.SPAWN)
+                ]
+                found[name] = (fork, spawn)
         return found
 
-    return with_runner(directory, python_skill(directory / "skill0.py"), work)
+    return run(work())
 
 
 @pytest.mark.parametrize("name", [name for name in BOTH_WAYS if name != "session"])

@@ -19,11 +19,11 @@ import pytest
 from openskills.errors import InvalidArgument
 from openskills.executors.supervisor import SupervisedProcess
 from openskills.executors.zygote import WorkerResult
-from openskills.host.model import HostLimits, ManifestFault, Registration, SkillOutputEvent, SkillRunner
+from openskills.host.model import HostLimits, ManifestFault, Registration, SkillOutputEvent
 from openskills.host.runners.isolation import LocalIsolation
 from openskills.host.runners.program import STDERR_BYTES, encode_call_input, read_arguments, run_cold
 from openskills.sync import run
-from tests.host.calls_made import called, invoked, script, with_runner
+from tests.host.calls_made import called, invoke, open_runner, script
 
 
 def ended(tmp_path: Path, text: str, stdin: bytes = b"", *, seconds: float = 20.0, most: int = 1000) -> WorkerResult:
@@ -117,17 +117,13 @@ def descriptors_left(count: int) -> Generator[None]:
 async def test_a_host_that_has_no_descriptors_left_does_not_lose_those_that_it_has(tmp_path: Path, left: int) -> None:
     skill = Registration("s", "cli:exec", "/bin/true", "1")
 
-    async def work() -> tuple[int, int]:
-        place = LocalIsolation(tmp_path)
-        deadline = asyncio.get_running_loop().time() + 20
-        before = len(os.listdir("/proc/self/fd"))
-        with descriptors_left(left), pytest.raises(OSError, match="Too many open files"):
-            await run_cold(place, skill, ("/bin/true",), {}, b"input", deadline)
-        after = len(os.listdir("/proc/self/fd"))
-        await place.close()
-        return before, after
-
-    before, after = await work()
+    place = LocalIsolation(tmp_path)
+    deadline = asyncio.get_running_loop().time() + 20
+    before = len(os.listdir("/proc/self/fd"))
+    with descriptors_left(left), pytest.raises(OSError, match="Too many open files"):
+        await run_cold(place, skill, ("/bin/true",), {}, b"input", deadline)
+    after = len(os.listdir("/proc/self/fd"))
+    await place.close()
     assert before == after
 
 
@@ -186,18 +182,18 @@ def program(directory: Path, text: str, **more: Any) -> Registration:
     return Registration("skill", "cli:exec", str(path), "1", **fields)
 
 
-def test_a_program_reads_the_call_and_its_arguments_and_answers(tmp_path: Path) -> None:
+async def test_a_program_reads_the_call_and_its_arguments_and_answers(tmp_path: Path) -> None:
     skill = program(
         tmp_path, 'read -r line; echo "{\\"got\\": $line, \\"args\\": \\"$*\\"}"', options={"args": ["-v", "x y"]}
     )
-    outcome = invoked(tmp_path, skill, input={"text": "hi"})
+    outcome = await invoke(tmp_path, skill, input={"text": "hi"})
     assert outcome.data == {"got": {"input": {"text": "hi"}}, "args": "-v x y"}
     assert outcome.notes["isolation"] == "none"
 
 
-def test_a_program_sees_only_documented_variables(tmp_path: Path) -> None:
+async def test_a_program_sees_only_documented_variables(tmp_path: Path) -> None:
     skill = program(tmp_path, "env | cut -d= -f1 | sort | tr '\\n' ' '; exit 3", environment={"MINE": "1"})
-    failure = invoked(tmp_path, skill, traceparent="00-a-b-01", secrets={"TOKEN": "geheim"}).failure
+    failure = (await invoke(tmp_path, skill, traceparent="00-a-b-01", secrets={"TOKEN": "geheim"})).failure
     assert failure is not None
     assert set(failure.details["stdout"].split()) - {"PWD", "_", "SHLVL", "OLDPWD"} == {
         *("HOME", "LANG", "MINE", "OPENSKILL_SKILL_ID", "OPENSKILL_TIMEOUT_MS", "OPENSKILL_TRACE_ID"),
@@ -205,68 +201,67 @@ def test_a_program_sees_only_documented_variables(tmp_path: Path) -> None:
     }
 
 
-def test_a_failing_program_is_told_with_its_status_and_stderr(tmp_path: Path) -> None:
-    failure = invoked(tmp_path, program(tmp_path, "echo broken >&2; exit 7")).failure
+async def test_a_failing_program_is_told_with_its_status_and_stderr(tmp_path: Path) -> None:
+    failure = (await invoke(tmp_path, program(tmp_path, "echo broken >&2; exit 7"))).failure
     assert failure is not None
     assert (failure.details["exit_code"], failure.details["stderr"]) == (7, "broken")
 
 
-def test_a_program_is_stopped_at_the_deadline(tmp_path: Path) -> None:
-    failure = invoked(tmp_path, program(tmp_path, "sleep 600 & sleep 600"), seconds=0.5).failure
+async def test_a_program_is_stopped_at_the_deadline(tmp_path: Path) -> None:
+    failure = (await invoke(tmp_path, program(tmp_path, "sleep 600 & sleep 600"), seconds=0.5)).failure
     assert failure is not None
     assert failure.code == 504
 
 
-def test_what_a_program_wrote_before_the_deadline_is_told_without_secrets(tmp_path: Path) -> None:
+async def test_what_a_program_wrote_before_the_deadline_is_told_without_secrets(tmp_path: Path) -> None:
     skill = program(tmp_path, "echo half; echo key $TOKEN >&2; exec sleep 600")
-    outcome = invoked(tmp_path, skill, seconds=1.5, secrets={"TOKEN": "geheim"})
+    outcome = await invoke(tmp_path, skill, seconds=1.5, secrets={"TOKEN": "geheim"})
     assert outcome.failure is not None
     details = outcome.failure.details
     assert (details["stdout"], details["stderr"]) == ("half", "key [secret TOKEN]")
     assert outcome.notes == {"isolation": "none"}
 
 
-def test_lines_are_told(tmp_path: Path) -> None:
+async def test_lines_are_told(tmp_path: Path) -> None:
     told: list[SkillOutputEvent] = []
-    assert invoked(tmp_path, program(tmp_path, "echo a >&2; echo {}"), listener=told.append).data == {}
+    assert (await invoke(tmp_path, program(tmp_path, "echo a >&2; echo {}"), listener=told.append)).data == {}
     assert SkillOutputEvent("stderr", {"text": "a"}) in told
     assert SkillOutputEvent("stdout", {"text": "{}"}) in told
 
 
-def test_only_so_many_run_at_a_time(tmp_path: Path) -> None:
+async def test_only_so_many_run_at_a_time(tmp_path: Path) -> None:
     text = "touch $0.$$; sleep .05; ls $0.* | wc -l | sed 's/.*/{\"n\": &}/'; rm $0.$$"
     skill = program(tmp_path, text, limits=HostLimits(concurrency=2))
 
-    async def work(runner: SkillRunner) -> list[int]:
+    async with open_runner(tmp_path, skill) as runner:
         outcomes = await asyncio.gather(*(runner.invoke(skill, called()) for _ in range(6)))
-        return [(outcome.data or {})["n"] for outcome in outcomes]
-
-    assert max(with_runner(tmp_path, skill, work)) <= 2
+        assert max((outcome.data or {})["n"] for outcome in outcomes) <= 2
 
 
 @pytest.mark.parametrize(("mode", "said"), [(0o644, "chmod"), (None, "file not found")])
-def test_what_cannot_be_executed_cannot_be_prepared(tmp_path: Path, mode: int | None, said: str) -> None:
+async def test_what_cannot_be_executed_cannot_be_prepared(tmp_path: Path, mode: int | None, said: str) -> None:
     skill = program(tmp_path, "echo {}")
     if mode is None:
         Path(skill.entry).unlink()
     else:
         Path(skill.entry).chmod(mode)
-    with pytest.raises(ManifestFault, match=said):
-        with_runner(tmp_path, skill, lambda runner: runner.prepare(skill))
+    async with open_runner(tmp_path, skill) as runner:
+        with pytest.raises(ManifestFault, match=said):
+            await runner.prepare(skill)
 
 
-def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_program_is_an_error(tmp_path: Path) -> None:
     skill = program(tmp_path, "")
     Path(skill.entry).write_bytes(b"\x00\x01\x02")
     with pytest.raises(ManifestFault, match="cannot be started"):
-        invoked(tmp_path, skill)
+        await invoke(tmp_path, skill)
 
 
-def test_a_program_runs_in_the_sandbox_too(tmp_path: Path, require_program: Any) -> None:
+async def test_a_program_runs_in_the_sandbox_too(tmp_path: Path, require_program: Any) -> None:
     require_program("bwrap")
     (tmp_path / "skills").mkdir(mode=0o755)
     skill = program(tmp_path / "skills", 'echo "{\\"user\\": $(id -u), \\"n\\": $(ls .. | wc -l)}"', executor="sandbox")
-    outcome = invoked(tmp_path, skill)
+    outcome = await invoke(tmp_path, skill)
     assert outcome.data is not None
     assert outcome.data["user"] == 1000
     assert outcome.notes["isolation"] == "bubblewrap"

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import DeadlineExceeded, ExecutorUnavailable
-from openskills.host.model import HostLimits, ManifestFault, Outcome, SkillOutputEvent, SkillRunner, SkillStartMethod
+from openskills.host.model import HostLimits, ManifestFault, Outcome, SkillOutputEvent, SkillStartMethod
 from openskills.host.runners.python import PythonRunner, find_preloadable, select_preloadable
+from openskills.sync import run
 from tests.conftest import RequireProgram
 from tests.host.both_ways import BOTH_WAYS
-from tests.host.calls_made import called, invoked, python_skill, script, with_runner
+from tests.host.calls_made import called, invoke, open_runner, python_skill, script
 
 
 def test_modules_of_python_are_loaded_ahead_wherever_they_are_imported() -> None:
@@ -57,18 +58,21 @@ def loop_work(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Outco
     for number, text in enumerate(BOTH_WAYS.values()):
         (directory / f"skill{number}.py").write_text(text, encoding="utf-8")
 
-    async def work(runner: SkillRunner) -> dict[str, tuple[Outcome, Outcome]]:
+    async def work() -> dict[str, tuple[Outcome, Outcome]]:
         found: dict[str, tuple[Outcome, Outcome]] = {}
-        for number, name in enumerate(BOTH_WAYS):
-            entry = directory / f"skill{number}.py"
-            outcomes = [
-                await runner.invoke(python_skill(entry, warm=warm), called({"text": "x"}, secrets={"TOKEN": "geheim"}))
-                for warm in (SkillStartMethod.FORK, SkillStartMethod.SPAWN)
-            ]
-            found[name] = (outcomes[0], outcomes[1])
+        async with open_runner(directory, python_skill(directory / "skill0.py")) as runner:
+            for number, name in enumerate(BOTH_WAYS):
+                entry = directory / f"skill{number}.py"
+                outcomes = [
+                    await runner.invoke(
+                        python_skill(entry, warm=warm), called({"text": "x"}, secrets={"TOKEN": "geheim"})
+                    )
+                    for warm in (SkillStartMethod.FORK, SkillStartMethod.SPAWN)
+                ]
+                found[name] = (outcomes[0], outcomes[1])
         return found
 
-    return with_runner(directory, python_skill(directory / "skill0.py"), work)
+    return run(work())
 
 
 @pytest.mark.parametrize("name", BOTH_WAYS)
@@ -80,7 +84,7 @@ def test_a_script_does_the_same_in_a_warm_interpreter_as_in_a_cold_one(
     assert (warm.data, warm.failure, notes) == (cold.data, cold.failure, cold.notes)
 
 
-def test_each_call_gets_its_own_input_and_process(tmp_path: Path) -> None:
+async def test_each_call_gets_its_own_input_and_process(tmp_path: Path) -> None:
     entry = script(
         tmp_path,
         """
@@ -93,69 +97,66 @@ def test_each_call_gets_its_own_input_and_process(tmp_path: Path) -> None:
     )
     skill = python_skill(entry)
 
-    async def work(runner: SkillRunner) -> list[Outcome]:
-        return await asyncio.gather(*(runner.invoke(skill, called({"text": str(n)})) for n in range(50)))
-
-    found = [outcome.data or {} for outcome in with_runner(tmp_path, skill, work)]
+    async with open_runner(tmp_path, skill) as runner:
+        found = [
+            outcome.data or {}
+            for outcome in await asyncio.gather(*(runner.invoke(skill, called({"text": str(n)})) for n in range(50)))
+        ]
     assert [one["text"] for one in found] == [str(n) for n in range(50)]
     assert len({one["pid"] for one in found}) == 50
     assert {(one["counter"], one["trace"]) for one in found} == {(1, "trace-1")}
 
 
-def test_the_next_call_after_a_change_of_the_script_runs_the_new_one(tmp_path: Path) -> None:
+async def test_the_next_call_after_a_change_of_the_script_runs_the_new_one(tmp_path: Path) -> None:
     entry = script(tmp_path, "print('{\"version\": 1}')")
     skill = python_skill(entry)
 
-    async def work(runner: SkillRunner) -> list[object]:
+    async with open_runner(tmp_path, skill) as runner:
         first = await runner.invoke(skill, called())
         script(tmp_path, "print('{\"version\": 22}')")
         second = await asyncio.gather(*(runner.invoke(skill, called()) for _ in range(8)))
-        return [outcome.data for outcome in (first, *second)]
-
-    assert with_runner(tmp_path, skill, work) == [{"version": 1}, *[{"version": 22}] * 8]
+        assert [outcome.data for outcome in (first, *second)] == [{"version": 1}, *[{"version": 22}] * 8]
 
 
-def test_the_next_call_after_a_change_of_a_preloaded_module_has_the_new_one(tmp_path: Path) -> None:
+async def test_the_next_call_after_a_change_of_a_preloaded_module_has_the_new_one(tmp_path: Path) -> None:
     helper = script(tmp_path, "VALUE = 1", "helper.py")
     skill = python_skill(
         script(tmp_path, "import helper, json; print(json.dumps({'v': helper.VALUE}))"), preload=("helper",)
     )
 
-    async def work(runner: SkillRunner) -> list[object]:
+    async with open_runner(tmp_path, skill) as runner:
         first = await runner.invoke(skill, called())
         helper.write_text("VALUE = 2222", "utf-8")
-        return [first.data, (await runner.invoke(skill, called())).data]
-
-    assert with_runner(tmp_path, skill, work) == [{"v": 1}, {"v": 2222}]
+        assert [first.data, (await runner.invoke(skill, called())).data] == [{"v": 1}, {"v": 2222}]
 
 
-def test_a_large_answer_arrives_whole(tmp_path: Path) -> None:
+async def test_a_large_answer_arrives_whole(tmp_path: Path) -> None:
     entry = script(tmp_path, "import json; print(json.dumps({'text': 'ä' * 400_000, 'more': list(range(200_000))}))")
-    data = invoked(tmp_path, python_skill(entry)).data or {}
+    data = (await invoke(tmp_path, python_skill(entry))).data or {}
     assert data["text"] == "ä" * 400_000
     assert data["more"] == list(range(200_000))
 
 
-def test_a_large_input_arrives_whole(tmp_path: Path) -> None:
+async def test_a_large_input_arrives_whole(tmp_path: Path) -> None:
     entry = script(tmp_path, "import json, sys; print(json.dumps({'n': len(json.load(sys.stdin)['input']['text'])}))")
-    assert invoked(tmp_path, python_skill(entry), input={"text": "x" * 3_000_000}).data == {"n": 3_000_000}
+    assert (await invoke(tmp_path, python_skill(entry), input={"text": "x" * 3_000_000})).data == {"n": 3_000_000}
 
 
 @pytest.mark.parametrize("warm", [SkillStartMethod.FORK, SkillStartMethod.SPAWN])
-def test_an_endless_answer_is_cut_and_the_skill_stopped(tmp_path: Path, warm: SkillStartMethod) -> None:
+async def test_an_endless_answer_is_cut_and_the_skill_stopped(tmp_path: Path, warm: SkillStartMethod) -> None:
     entry = script(tmp_path, "while True: print('x' * 1000)")
     skill = python_skill(entry, warm=warm, limits=HostLimits(output_bytes=100_000))
-    failure = invoked(tmp_path, skill).failure
+    failure = (await invoke(tmp_path, skill)).failure
     assert failure is not None
     assert (failure.code, failure.details["limit_bytes"]) == (502, 100_000)
     assert "100,000 bytes" in failure.message
 
 
-def test_much_on_stderr_is_shortened_and_the_answer_still_counts(tmp_path: Path) -> None:
+async def test_much_on_stderr_is_shortened_and_the_answer_still_counts(tmp_path: Path) -> None:
     entry = script(
         tmp_path, "import sys\nfor n in range(2000): print('x' * 1000, file=sys.stderr)\nprint('{\"a\": 1}')"
     )
-    assert invoked(tmp_path, python_skill(entry)).data == {"a": 1}
+    assert (await invoke(tmp_path, python_skill(entry))).data == {"a": 1}
 
 
 STUBBORN = """
@@ -198,20 +199,20 @@ async def until_there(path: Path) -> None:
 
 
 @pytest.mark.parametrize("warm", [SkillStartMethod.FORK, SkillStartMethod.SPAWN])
-def test_at_the_deadline_everything_that_the_skill_started_is_ended(tmp_path: Path, warm: SkillStartMethod) -> None:
+async def test_at_the_deadline_everything_that_the_skill_started_is_ended(
+    tmp_path: Path, warm: SkillStartMethod
+) -> None:
     skill = python_skill(script(tmp_path, STUBBORN + "    time.sleep(600)"), warm=warm, allowed_root=tmp_path)
 
-    async def work(runner: SkillRunner) -> list[int]:
+    async with open_runner(tmp_path, skill) as runner:
         failure = (await runner.invoke(skill, called(seconds=1.5))).failure
         assert failure is not None
         assert "15000 ms" in failure.message
-        return [pid for pid in pids(tmp_path, "skill", "daemon") if is_running(pid)]
-
-    assert with_runner(tmp_path, skill, work) == []
+        assert [pid for pid in pids(tmp_path, "skill", "daemon") if is_running(pid)] == []
 
 
 @pytest.mark.parametrize("warm", SkillStartMethod)
-def test_what_a_script_wrote_before_the_deadline_is_told_without_secrets(
+async def test_what_a_script_wrote_before_the_deadline_is_told_without_secrets(
     tmp_path: Path, warm: SkillStartMethod
 ) -> None:
     text = """
@@ -222,11 +223,9 @@ def test_what_a_script_wrote_before_the_deadline_is_told_without_secrets(
     """
     skill = python_skill(script(tmp_path, text), warm=warm)
 
-    async def work(runner: SkillRunner) -> Outcome:
+    async with open_runner(tmp_path, skill) as runner:
         await runner.prepare(skill)
-        return await runner.invoke(skill, called(seconds=1.5, secrets={"TOKEN": "geheim"}))
-
-    outcome = with_runner(tmp_path, skill, work)
+        outcome = await runner.invoke(skill, called(seconds=1.5, secrets={"TOKEN": "geheim"}))
     assert outcome.failure is not None
     details = outcome.failure.details
     assert (outcome.failure.code, details["stdout"], details["stderr"]) == (504, "half", "key [secret TOKEN]")
@@ -234,36 +233,32 @@ def test_what_a_script_wrote_before_the_deadline_is_told_without_secrets(
 
 
 @pytest.mark.parametrize("warm", [SkillStartMethod.FORK, SkillStartMethod.SPAWN])
-def test_when_a_call_is_cancelled_everything_has_ended_before_the_cancellation_is_passed_on(
+async def test_when_a_call_is_cancelled_everything_has_ended_before_the_cancellation_is_passed_on(
     tmp_path: Path, warm: SkillStartMethod
 ) -> None:
     skill = python_skill(script(tmp_path, STUBBORN + "    time.sleep(600)"), warm=warm, allowed_root=tmp_path)
 
-    async def work(runner: SkillRunner) -> list[int]:
+    async with open_runner(tmp_path, skill) as runner:
         task = asyncio.ensure_future(runner.invoke(skill, called()))
         await until_there(tmp_path / "daemon")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return [pid for pid in pids(tmp_path, "skill", "daemon") if is_running(pid)]
-
-    assert with_runner(tmp_path, skill, work) == []
+        assert [pid for pid in pids(tmp_path, "skill", "daemon") if is_running(pid)] == []
 
 
 @pytest.mark.parametrize("warm", [SkillStartMethod.FORK, SkillStartMethod.SPAWN])
-def test_what_a_skill_leaves_in_the_background_ends_with_its_call(tmp_path: Path, warm: SkillStartMethod) -> None:
+async def test_what_a_skill_leaves_in_the_background_ends_with_its_call(tmp_path: Path, warm: SkillStartMethod) -> None:
     skill = python_skill(script(tmp_path, STUBBORN + "    print('{}')"), warm=warm, allowed_root=tmp_path)
 
-    async def work(runner: SkillRunner) -> tuple[Outcome, list[int]]:
+    async with open_runner(tmp_path, skill) as runner:
         outcome = await runner.invoke(skill, called())
-        return outcome, [pid for pid in pids(tmp_path, "skill", "daemon") if is_running(pid)]
-
-    outcome, left = with_runner(tmp_path, skill, work)
+        left = [pid for pid in pids(tmp_path, "skill", "daemon") if is_running(pid)]
     assert (outcome.data, left) == ({}, [])
 
 
 @pytest.mark.parametrize("above", [1, 2, 3])
-def test_a_skill_that_kills_what_serves_it_harms_only_its_own_call(tmp_path: Path, above: int) -> None:
+async def test_a_skill_that_kills_what_serves_it_harms_only_its_own_call(tmp_path: Path, above: int) -> None:
     entry = script(
         tmp_path,
         """
@@ -281,19 +276,17 @@ def test_a_skill_that_kills_what_serves_it_harms_only_its_own_call(tmp_path: Pat
     )
     skill = python_skill(entry)
 
-    async def work(runner: SkillRunner) -> list[object]:
+    async with open_runner(tmp_path, skill) as runner:
         found: list[object] = []
         for levels in (0, above, 0, 0):
             try:
                 found.append((await runner.invoke(skill, called({"above": levels}))).data)
             except Exception as error:  # noqa: BLE001 - told apart below
                 found.append(type(error).__name__)
-        return found
-
-    assert with_runner(tmp_path, skill, work) == [{}, "ExecutorUnavailable", {}, {}]
+        assert found == [{}, "ExecutorUnavailable", {}, {}]
 
 
-def test_calls_cannot_find_the_input_or_the_secret_of_an_earlier_one_in_their_memory(tmp_path: Path) -> None:
+async def test_calls_cannot_find_the_input_or_the_secret_of_an_earlier_one_in_their_memory(tmp_path: Path) -> None:
     entry = script(
         tmp_path,
         """
@@ -313,17 +306,16 @@ def test_calls_cannot_find_the_input_or_the_secret_of_an_earlier_one_in_their_me
     )
     skill = python_skill(entry, limits=HostLimits(concurrency=1))
 
-    async def work(runner: SkillRunner) -> object:
+    async with open_runner(tmp_path, skill) as runner:
         for number in range(3):
             secrets = {"TOKEN": f"sesame-{number}777"}
             await runner.invoke(skill, called({"wanted": "", "private": f"sesame-{number}888"}, secrets=secrets))
-        return (await runner.invoke(skill, called({"wanted": list("sesame-"), "private": "sesame-9999"}))).data
+        outcome = await runner.invoke(skill, called({"wanted": list("sesame-"), "private": "sesame-9999"}))
+        # It finds its own input.
+        assert outcome.data == {"found": ["sesame-9999"]}
 
-    # Its own it does find.
-    assert with_runner(tmp_path, skill, work) == {"found": ["sesame-9999"]}
 
-
-def test_lines_and_events_are_told_while_the_skill_works(tmp_path: Path) -> None:
+async def test_lines_and_events_are_told_while_the_skill_works(tmp_path: Path) -> None:
     entry = script(
         tmp_path,
         """
@@ -344,14 +336,14 @@ def test_lines_and_events_are_told_while_the_skill_works(tmp_path: Path) -> None
         if len(told) == 2:
             (tmp_path / "go").touch()
 
-    outcome = invoked(tmp_path, skill, listener=listener)
+    outcome = await invoke(tmp_path, skill, listener=listener)
     assert outcome.data == {"n": 1}
     assert told[:2] == [SkillOutputEvent("stdout", {"text": "first"}), SkillOutputEvent("progress", {"percent": 50})]
     assert SkillOutputEvent("artifact", {"name": "a.txt"}) in told
     assert SkillOutputEvent("stderr", {"text": "plain"}) in told
 
 
-def test_no_more_calls_than_allowed_run_at_a_time_and_the_others_wait(tmp_path: Path) -> None:
+async def test_no_more_calls_than_allowed_run_at_a_time_and_the_others_wait(tmp_path: Path) -> None:
     entry = script(
         tmp_path,
         """
@@ -366,14 +358,12 @@ def test_no_more_calls_than_allowed_run_at_a_time_and_the_others_wait(tmp_path: 
     )
     skill = python_skill(entry, allowed_root=tmp_path, limits=HostLimits(concurrency=2))
 
-    async def work(runner: SkillRunner) -> list[int]:
+    async with open_runner(tmp_path, skill) as runner:
         outcomes = await asyncio.gather(*(runner.invoke(skill, called()) for _ in range(12)))
-        return [(outcome.data or {})["running"] for outcome in outcomes]
-
-    assert max(with_runner(tmp_path, skill, work)) <= 2
+        assert max((outcome.data or {})["running"] for outcome in outcomes) <= 2
 
 
-def test_a_call_that_waits_until_its_deadline_is_never_begun(tmp_path: Path) -> None:
+async def test_a_call_that_waits_until_its_deadline_is_never_begun(tmp_path: Path) -> None:
     entry = script(
         tmp_path,
         """
@@ -385,7 +375,7 @@ def test_a_call_that_waits_until_its_deadline_is_never_begun(tmp_path: Path) -> 
     skill = python_skill(entry, allowed_root=tmp_path / "seen", limits=HostLimits(concurrency=1))
     (tmp_path / "seen").mkdir()
 
-    async def work(runner: SkillRunner) -> None:
+    async with open_runner(tmp_path, skill) as runner:
         first = asyncio.ensure_future(runner.invoke(skill, called()))
         deadline = time.monotonic() + 20
         while not list((tmp_path / "seen").iterdir()):
@@ -395,38 +385,37 @@ def test_a_call_that_waits_until_its_deadline_is_never_begun(tmp_path: Path) -> 
             await runner.invoke(skill, called(seconds=0.2))
         first.cancel()
         await asyncio.wait((first,))
-
-    with_runner(tmp_path, skill, work)
     assert len(list((tmp_path / "seen").iterdir())) == 1
 
 
-def test_a_script_that_is_not_there_cannot_be_prepared(tmp_path: Path) -> None:
+async def test_a_script_that_is_not_there_cannot_be_prepared(tmp_path: Path) -> None:
     skill = python_skill(tmp_path / "gone.py")
-    with pytest.raises(ManifestFault, match=r"gone\.py"):
-        with_runner(tmp_path, skill, lambda runner: runner.prepare(skill))
+    async with open_runner(tmp_path, skill) as runner:
+        with pytest.raises(ManifestFault, match=r"gone\.py"):
+            await runner.prepare(skill)
 
 
-def test_a_module_beside_the_script_with_the_name_of_a_loaded_one_is_imported_as_in_a_cold_start(
+async def test_a_module_beside_the_script_with_the_name_of_a_loaded_one_is_imported_as_in_a_cold_start(
     tmp_path: Path,
 ) -> None:
     script(tmp_path, "def loads(text): return {}\ndef dumps(value): return '{\"mine\": true}'", "json.py")
-    outcome = invoked(tmp_path, python_skill(script(tmp_path, "import json; print(json.dumps(1))")))
+    outcome = await invoke(tmp_path, python_skill(script(tmp_path, "import json; print(json.dumps(1))")))
     assert outcome.data == {"mine": True}
     assert "json.py" in outcome.notes["cold_start"]
 
 
-def test_an_interpreter_that_does_not_work_is_named_with_what_it_said(tmp_path: Path) -> None:
+async def test_an_interpreter_that_does_not_work_is_named_with_what_it_said(tmp_path: Path) -> None:
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho no libraries >&2\nexit 7\n")
     broken.chmod(0o755)
     entry = script(tmp_path, "print('{}')")
     with pytest.raises(ExecutorUnavailable, match="exit status 7, 'no libraries'; install it or correct"):
-        invoked(tmp_path, python_skill(entry, options={"python": str(broken)}))
+        await invoke(tmp_path, python_skill(entry, options={"python": str(broken)}))
     with pytest.raises(ExecutorUnavailable, match="does not work"):
-        invoked(tmp_path, python_skill(entry, options={"python": str(tmp_path / "nobody")}))
+        await invoke(tmp_path, python_skill(entry, options={"python": str(tmp_path / "nobody")}))
 
 
-def test_an_interpreter_of_a_manifest_is_queried_inside_the_sandbox(
+async def test_an_interpreter_of_a_manifest_is_queried_inside_the_sandbox(
     tmp_path: Path, require_program: RequireProgram
 ) -> None:
     require_program("bwrap")
@@ -436,19 +425,18 @@ def test_an_interpreter_of_a_manifest_is_queried_inside_the_sandbox(
     evil.write_text(f"#!/bin/sh\nid -u > {seen}\necho '[]'\n")
     evil.chmod(0o755)
     with pytest.raises(ExecutorUnavailable, match="exited before it was ready"):
-        invoked(tmp_path, python_skill(entry, executor="sandbox", options={"python": str(evil)}))
+        await invoke(tmp_path, python_skill(entry, executor="sandbox", options={"python": str(evil)}))
     assert not seen.exists()
 
 
-def test_a_skill_whose_registration_has_changed_is_served_anew(tmp_path: Path) -> None:
+async def test_a_skill_whose_registration_has_changed_is_served_anew(tmp_path: Path) -> None:
     entry = script(tmp_path, "import os, json; print(json.dumps({'a': os.getenv('A')}))")
     first, second = (python_skill(entry, environment={"A": value}) for value in "12")
 
-    async def work(runner: SkillRunner) -> list[object]:
+    async with open_runner(tmp_path, first) as runner:
         assert isinstance(runner, PythonRunner)
-        return [(await runner.invoke(skill, called())).data for skill in (first, second, first)]
-
-    assert with_runner(tmp_path, first, work) == [{"a": "1"}, {"a": "2"}, {"a": "1"}]
+        found = [(await runner.invoke(skill, called())).data for skill in (first, second, first)]
+        assert found == [{"a": "1"}, {"a": "2"}, {"a": "1"}]
 
 
 REUSED = """
@@ -469,17 +457,16 @@ REUSED = """
 """
 
 
-def test_a_reused_process_serves_many_calls_with_fresh_globals_streams_and_variables(tmp_path: Path) -> None:
+async def test_a_reused_process_serves_many_calls_with_fresh_globals_streams_and_variables(tmp_path: Path) -> None:
     skill = python_skill(script(tmp_path, REUSED), warm=SkillStartMethod.REUSE, limits=HostLimits(concurrency=1))
 
-    async def work(runner: SkillRunner) -> list[Outcome]:
+    async with open_runner(tmp_path, skill) as runner:
         secrets: list[dict[str, str]] = [{"TOKEN": "one"}, {}, {}]
-        return [
+        outcomes = [
             await runner.invoke(skill, called({"text": text}, secrets=more))
             for text, more in zip(("a", "exit", "c"), secrets, strict=True)
         ]
-
-    found = [dict(outcome.data or {}) for outcome in with_runner(tmp_path, skill, work)]
+    found = [dict(outcome.data or {}) for outcome in outcomes]
     assert len({one.pop("pid") for one in found}) == 1
     assert [(one["text"], one["globals"], one["module"], one["token"]) for one in found] == [
         ("a", 1, 1, "one"),
@@ -488,13 +475,12 @@ def test_a_reused_process_serves_many_calls_with_fresh_globals_streams_and_varia
     ]
 
 
-def test_a_reused_process_that_fails_or_leaves_others_behind_has_served_its_last_call(tmp_path: Path) -> None:
+async def test_a_reused_process_that_fails_or_leaves_others_behind_has_served_its_last_call(tmp_path: Path) -> None:
     skill = python_skill(script(tmp_path, REUSED), warm=SkillStartMethod.REUSE, limits=HostLimits(concurrency=1))
 
-    async def work(runner: SkillRunner) -> list[Outcome]:
-        return [await runner.invoke(skill, called({"text": text})) for text in ("a", "fail", "b", "fork", "c")]
-
-    a, fail, b, fork, c = with_runner(tmp_path, skill, work)
+    async with open_runner(tmp_path, skill) as runner:
+        texts = ("a", "fail", "b", "fork", "c")
+        a, fail, b, fork, c = [await runner.invoke(skill, called({"text": text})) for text in texts]
     assert fail.failure is not None
     assert fail.failure.message.endswith("ValueError: fail")
     assert "openskills" not in fail.failure.details["stderr"]

@@ -22,7 +22,7 @@ from openskills.host.registry.scripts import HelpSchema, build_schema, parse_hel
 from openskills.host.runners.kinds import RUNNER_KINDS, describe_isolation
 from openskills.host.runners.script import HelpReader, ScriptArgument, ScriptProgram, build_argv, inspect_script
 from openskills.host.runners.table import Runners, load_foreign_runner
-from tests.host.calls_made import called, invoked, settings, with_runner
+from tests.host.calls_made import called, invoke, open_runner, settings
 
 RequireProgram = Callable[[str], str]
 
@@ -84,7 +84,7 @@ def bubblewrap(require_program: RequireProgram) -> None:
 
 
 @pytest.mark.usefixtures("bubblewrap")
-def test_a_script_gets_arguments_stdin_and_files_and_its_files_come_back(tmp_path: Path) -> None:
+async def test_a_script_gets_arguments_stdin_and_files_and_its_files_come_back(tmp_path: Path) -> None:
     text = (
         "import os, sys\nfrom helper import double\n"
         "source, target = sys.argv[1:]\n"
@@ -97,7 +97,7 @@ def test_a_script_gets_arguments_stdin_and_files_and_its_files_come_back(tmp_pat
         "stdin": "ab",
         "files": {"a.bin": {"base64": base64.b64encode(b"\x00\x01").decode()}},
     }
-    found = invoked(tmp_path, scripted(tmp_path, "convert.py", text), input=input)
+    found = await invoke(tmp_path, scripted(tmp_path, "convert.py", text), input=input)
     data = data_of(found)
     assert (data["exit_code"], data["stdout"]) == (0, "abab table-tools\n")
     assert data["files"] == {
@@ -113,25 +113,25 @@ def test_a_script_gets_arguments_stdin_and_files_and_its_files_come_back(tmp_pat
 
 
 @pytest.mark.usefixtures("bubblewrap")
-def test_files_of_a_result_can_be_the_files_of_the_next_call(tmp_path: Path) -> None:
+async def test_files_of_a_result_can_be_the_files_of_the_next_call(tmp_path: Path) -> None:
     registration = scripted(tmp_path, "copy.sh", 'cp "$1" "$2"\n')
-    first = data_of(invoked(tmp_path, registration, input={"args": ["a", "b.txt"], "files": {"a": "text"}}))
-    again = data_of(invoked(tmp_path, registration, input={"args": ["b.txt", "c.txt"], "files": first["files"]}))
+    first = data_of(await invoke(tmp_path, registration, input={"args": ["a", "b.txt"], "files": {"a": "text"}}))
+    again = data_of(await invoke(tmp_path, registration, input={"args": ["b.txt", "c.txt"], "files": first["files"]}))
     assert again["files"]["c.txt"]["text"] == "text"
 
 
 @pytest.mark.usefixtures("bubblewrap")
-def test_calls_leave_nothing_for_each_other_nor_on_the_machine(tmp_path: Path) -> None:
+async def test_calls_leave_nothing_for_each_other_nor_on_the_machine(tmp_path: Path) -> None:
     registration = scripted(tmp_path, "count.sh", "echo x >> seen.txt; cat seen.txt; ls out work inputs\n")
     for _ in range(2):
-        assert data_of(invoked(tmp_path, registration, input={}))["files"]["seen.txt"]["text"] == "x\n"
+        assert data_of(await invoke(tmp_path, registration, input={}))["files"]["seen.txt"]["text"] == "x\n"
     workspaces = settings(tmp_path).state_dir / "workspaces"
     assert [path.name for path in workspaces.iterdir() if not path.name.startswith(".")] == []
     assert sorted(path.name for path in (tmp_path / "table-tools").iterdir()) == ["SKILL.md", "assets", "scripts"]
 
 
 @pytest.mark.usefixtures("bubblewrap")
-def test_a_script_sees_neither_the_network_nor_the_machine_nor_the_environment(tmp_path: Path) -> None:
+async def test_a_script_sees_neither_the_network_nor_the_machine_nor_the_environment(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     text = (
         "import json, os, socket, sys\n"
@@ -139,14 +139,14 @@ def test_a_script_sees_neither_the_network_nor_the_machine_nor_the_environment(t
         f"print(json.dumps([works(lambda: open({str(tmp_path / 'secret')!r})),\n"
         "  works(lambda: socket.create_connection(('127.0.0.1', 22), 1)), 'HOST_ONLY' in os.environ]))\n"
     )
-    found = invoked(tmp_path, scripted(tmp_path, "look.py", text), input={})
+    found = await invoke(tmp_path, scripted(tmp_path, "look.py", text), input={})
     assert json.loads(data_of(found)["stdout"]) == [False, False, False]
 
 
 @pytest.mark.usefixtures("bubblewrap")
-def test_secrets_of_the_manifest_arrive_and_are_masked_in_what_is_shown(tmp_path: Path) -> None:
+async def test_secrets_of_the_manifest_arrive_and_are_masked_in_what_is_shown(tmp_path: Path) -> None:
     registration = scripted(tmp_path, "fail.sh", 'echo "key $API_KEY" >&2; exit 3\n', secrets=("API_KEY",))
-    failure = invoked(tmp_path, registration, input={}, secrets={"API_KEY": "s3cr3t-value"}).failure
+    failure = (await invoke(tmp_path, registration, input={}, secrets={"API_KEY": "s3cr3t-value"})).failure
     assert failure is not None
     assert (failure.code, failure.details["exit_code"]) == (502, 3)
     assert failure.message.startswith("the script exited with status 3: key")
@@ -154,18 +154,18 @@ def test_secrets_of_the_manifest_arrive_and_are_masked_in_what_is_shown(tmp_path
 
 
 @pytest.mark.usefixtures("bubblewrap")
-def test_a_script_that_takes_too_long_is_stopped_with_its_output_so_far(tmp_path: Path) -> None:
+async def test_a_script_that_takes_too_long_is_stopped_with_its_output_so_far(tmp_path: Path) -> None:
     registration = scripted(tmp_path, "slow.sh", "echo begun; sleep 600\n", timeout_ms=3000)
-    failure = invoked(tmp_path, registration, input={}, seconds=3.0).failure
+    failure = (await invoke(tmp_path, registration, input={}, seconds=3.0)).failure
     assert failure is not None
     assert (failure.code, failure.details.get("stdout")) == (504, "begun")
 
 
 @pytest.mark.usefixtures("bubblewrap")
-def test_a_cancelled_call_removes_its_workspace(tmp_path: Path) -> None:
+async def test_a_cancelled_call_removes_its_workspace(tmp_path: Path) -> None:
     registration = scripted(tmp_path, "slow.sh", "echo begun; sleep 600\n")
 
-    async def work(runner: Any) -> None:
+    async with open_runner(tmp_path, registration) as runner:
         begun = asyncio.Event()
         call = called({}, listener=lambda _: begun.set())
         task = asyncio.ensure_future(runner.invoke(registration, call))
@@ -173,30 +173,28 @@ def test_a_cancelled_call_removes_its_workspace(tmp_path: Path) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-
-    with_runner(tmp_path, registration, work)
     workspaces = settings(tmp_path).state_dir / "workspaces"
     assert [path.name for path in workspaces.iterdir() if not path.name.startswith(".")] == []
 
 
 @pytest.mark.usefixtures("bubblewrap")
-def test_a_listener_gets_lines_and_files_while_the_script_runs(tmp_path: Path) -> None:
+async def test_a_listener_gets_lines_and_files_while_the_script_runs(tmp_path: Path) -> None:
     seen: list[SkillOutputEvent] = []
     registration = scripted(tmp_path, "talk.sh", "echo one; echo two >&2; echo x > out/x.txt\n")
-    invoked(tmp_path, registration, input={}, listener=seen.append)
+    await invoke(tmp_path, registration, input={}, listener=seen.append)
     found = sorted((event.kind, str(event.data.get("text") or event.data.get("path"))) for event in seen)
     assert found == [("artifact", "out/x.txt"), ("stderr", "two"), ("stdout", "one")]
 
 
 @pytest.mark.usefixtures("bubblewrap")
-def test_files_beyond_the_limit_are_named_without_their_content(tmp_path: Path) -> None:
+async def test_files_beyond_the_limit_are_named_without_their_content(tmp_path: Path) -> None:
     registration = scripted(
         tmp_path,
         "big.sh",
         "head -c 3000000 /dev/zero > out/big.bin; yes | head -c 3000000\n",
         limits=HostLimits(output_bytes=100_000),
     )
-    found = invoked(tmp_path, registration, input={})
+    found = await invoke(tmp_path, registration, input={})
     data = data_of(found)
     assert data["files"] == {
         "out/big.bin": {"mime_type": "application/octet-stream", "size": 3_000_000, "truncated": True}
@@ -206,9 +204,9 @@ def test_files_beyond_the_limit_are_named_without_their_content(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("bubblewrap")
-def test_a_script_that_uses_its_package_by_name_finds_it(tmp_path: Path) -> None:
+async def test_a_script_that_uses_its_package_by_name_finds_it(tmp_path: Path) -> None:
     text = "from scripts.helper import double\nif __name__ == '__main__':\n    print(double('ab'))\n"
-    assert data_of(invoked(tmp_path, scripted(tmp_path, "main.py", text), input={}))["stdout"] == "abab\n"
+    assert data_of(await invoke(tmp_path, scripted(tmp_path, "main.py", text), input={}))["stdout"] == "abab\n"
 
 
 @pytest.mark.parametrize(
@@ -227,23 +225,27 @@ def test_a_script_that_uses_its_package_by_name_finds_it(tmp_path: Path) -> None
     ],
 )
 @pytest.mark.usefixtures("bubblewrap")
-def test_bad_input_is_refused_by_its_field(tmp_path: Path, given: Mapping[str, Any], error: Any, said: str) -> None:
+async def test_bad_input_is_refused_by_its_field(
+    tmp_path: Path, given: Mapping[str, Any], error: Any, said: str
+) -> None:
     registration = scripted(tmp_path, "ok.sh", "true\n")
     if error is None:
-        assert data_of(invoked(tmp_path, registration, input=given))["exit_code"] == 0
+        assert data_of(await invoke(tmp_path, registration, input=given))["exit_code"] == 0
         return
     with pytest.raises(error, match=said):
-        invoked(tmp_path, registration, input=given)
+        await invoke(tmp_path, registration, input=given)
 
 
-def test_a_script_that_is_gone_or_cannot_be_run_is_unavailable(tmp_path: Path) -> None:
+async def test_a_script_that_is_gone_or_cannot_be_run_is_unavailable(tmp_path: Path) -> None:
     for name, text, said in (("data.xyz", "x", "no shebang"), ("bad.py", "def", "not valid Python")):
         registration = scripted(tmp_path, name, text)
-        with pytest.raises(ManifestFault, match=said):
-            with_runner(tmp_path, registration, lambda runner, one=registration: runner.prepare(one))
+        async with open_runner(tmp_path, registration) as runner:
+            with pytest.raises(ManifestFault, match=said):
+                await runner.prepare(registration)
     Path(registration.entry).unlink()
-    with pytest.raises(ManifestFault, match="cannot be read"):
-        with_runner(tmp_path, registration, lambda runner: runner.prepare(registration))
+    async with open_runner(tmp_path, registration) as runner:
+        with pytest.raises(ManifestFault, match="cannot be read"):
+            await runner.prepare(registration)
 
 
 @pytest.mark.parametrize(
