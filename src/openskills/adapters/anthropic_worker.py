@@ -182,8 +182,10 @@ class _SessionTools:
             runner = await session.open_runner()
             for place in sorted(Path(self._context.workdir).glob("skills/*/SKILL.md")):
                 await runner.stage(place.parent.name, place.parent)
-            # Where the SDK has them: relative to the working directory.
-            await runner.workspace.link(f"{WORK}/skills", "skills")
+            if not (await runner.workspace.list([f"{WORK}/skills/**"], limit=1)).files:
+                # Where the SDK has them: relative to the working directory, unless the session has files there.
+                await runner.workspace.remove(f"{WORK}/skills")
+                await runner.workspace.link(f"{WORK}/skills", "skills")
             self._session = session
         return self._session
 
