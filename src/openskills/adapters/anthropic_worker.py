@@ -192,7 +192,7 @@ class _SessionTools:
     async def _bash(self, shell: WorkspaceShell, wanted: beta.BetaManagedAgentsAgentToolset20260401BashInput) -> str:
         """Run a command in a persistent bash shell."""
         if wanted.restart:
-            await shell.restart_bash()
+            await shell.close()
             return "bash session restarted"
         if not wanted.command:
             raise InvalidArgument("command", "required")
