@@ -181,6 +181,7 @@ async def test_two_sessions_do_not_see_each_others_files(executor: Executor, tmp
     ("heartbeat", "stops"),
     [
         pytest.param(412, False, id="lease-lost"),
+        pytest.param(500, False, id="heartbeats-fail"),
         pytest.param(403, True, id="heartbeat-rejected"),
         pytest.param("stopping", True, id="stop-requested"),
     ],
@@ -223,6 +224,19 @@ async def test_a_worker_that_is_cancelled_ends_its_commands(executor: Executor, 
         session.call("bash", command="sleep 8317")
         await wait_until(lambda: find_processes("sleep 8317"))
     assert not find_processes("sleep 8317")
+
+
+async def test_a_session_that_comes_back_keeps_its_files_and_its_own_skills_directory(
+    executor: Executor, tmp_path: Path
+) -> None:
+    environment = AnthropicEnvironment()
+    async with working(executor, tmp_path, environment):
+        first = environment.add_session("session_back")
+        await text_of(first, "bash", command="rm skills; mkdir skills; echo kept > skills/mine.txt")
+        first.end()
+        await wait_until(lambda: environment.stopped)
+        second = environment.add_session("session_back")
+        assert await text_of(second, "bash", command="cat skills/mine.txt") == "kept"
 
 
 async def test_memory_stores_are_refused_with_what_to_do(executor: Executor, tmp_path: Path) -> None:

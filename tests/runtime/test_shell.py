@@ -132,6 +132,16 @@ async def test_a_restart_forgets_everything(session: SkillSession) -> None:
     assert await text_of(session, bash("echo [$name]; jobs | wc -l")) == "[]\n0"
 
 
+async def test_a_restart_ends_a_command_that_is_running(session: SkillSession) -> None:
+    running = asyncio.create_task(session.shell(bash("echo begun; sleep 7703")))
+    while not find_processes("sleep 7703"):
+        await asyncio.sleep(0.02)
+    await text_of(session, bash(restart=True))
+    answer = await running
+    assert answer["content"] == "begun\n[exit code 143]\n[the shell ended (killed by request)]"
+    assert not find_processes("sleep 7703")
+
+
 @pytest.mark.parametrize(
     "command", ["echo 'never closed", "if true", "}", "))", "echo $((", "cat <<END", "\\", "echo a &&", "for x in"]
 )
@@ -187,8 +197,9 @@ async def test_a_cancelled_call_ends_its_whole_process_tree(session: SkillSessio
 async def test_background_jobs_end_with_the_session(executor: Executor, tmp_path: Path) -> None:
     async with runtime_with(executor, tmp_path) as runtime:
         async with runtime.session("ends") as session:
-            await text_of(session, bash("trap '' TERM; sleep 7523 & sleep 0.1"))
-            assert find_processes("sleep 7523")
+            await text_of(session, bash("trap '' TERM; sleep 7523 & echo"))
+            while not find_processes("sleep 7523"):
+                await asyncio.sleep(0.02)
         assert not find_processes("sleep 7523")
 
 
@@ -407,7 +418,9 @@ async def test_calls_at_the_same_time_run_one_after_the_other_in_the_shell(sessi
 
 async def test_a_shell_that_was_killed_from_outside_is_replaced(session: SkillSession) -> None:
     await text_of(session, bash("sleep 7611 & echo"))
-    [job] = find_processes("sleep 7611")
+    while not (jobs := find_processes("sleep 7611")):
+        await asyncio.sleep(0.02)
+    [job] = jobs
     parent = int(Path(f"/proc/{job}/stat").read_text("ascii").rpartition(")")[2].split()[1])
     os.kill(parent, signal.SIGKILL)
     answer = await session.shell(bash("echo gone?"))

@@ -182,15 +182,17 @@ class _SessionTools:
             runner = await session.open_runner()
             for place in sorted(Path(self._context.workdir).glob("skills/*/SKILL.md")):
                 await runner.stage(place.parent.name, place.parent)
-            # Where the SDK has them: relative to the working directory.
-            await runner.workspace.link(f"{WORK}/skills", "skills")
+            if not (await runner.workspace.list([f"{WORK}/skills/**"], limit=1)).files:
+                # Where the SDK has them: relative to the working directory, unless the session has files there.
+                await runner.workspace.remove(f"{WORK}/skills")
+                await runner.workspace.link(f"{WORK}/skills", "skills")
             self._session = session
         return self._session
 
     async def _bash(self, shell: WorkspaceShell, wanted: beta.BetaManagedAgentsAgentToolset20260401BashInput) -> str:
         """Run a command in a persistent bash shell."""
         if wanted.restart:
-            await shell.restart_bash()
+            await shell.close()
             return "bash session restarted"
         if not wanted.command:
             raise InvalidArgument("command", "required")

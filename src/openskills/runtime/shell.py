@@ -21,7 +21,15 @@ from openskills.executors.files.globs import escape_glob
 from openskills.executors.process import HeadTailBuffer
 from openskills.executors.protocol import Process, Workspace
 from openskills.executors.requests import RunRequest, RunResult
-from openskills.executors.spec import WORK, CapturedOutput, FileInfo, OutputStream, check_writable_path, expand_path
+from openskills.executors.spec import (
+    WORK,
+    CapturedOutput,
+    EndReason,
+    FileInfo,
+    OutputStream,
+    check_writable_path,
+    expand_path,
+)
 from openskills.paths import to_printable
 from openskills.tools.files import prepare_workspace
 from openskills.tools.run import clip_stream, stage_skill
@@ -65,7 +73,6 @@ class PersistentShell:
     def __init__(self, request: RunRequest) -> None:
         self._request = request
         self._lock = asyncio.Lock()
-        self._runner: CommandRunner | None = None
         self._started: ActiveCommand | None = None
         self._finished: asyncio.Task[RunResult] | None = None
         self._offset = 0
@@ -76,7 +83,7 @@ class PersistentShell:
         Raises what `CommandRunner.check` raises.
         """
         async with self._lock:
-            await runner.check(replace(self._request, command=command))
+            await runner.check(replace(self._request, command=command, input_open=False))
             process = await self._get_process(runner)
             nonce = secrets.token_hex(16)
             output = HeadTailBuffer(output_bytes)
@@ -103,9 +110,9 @@ class PersistentShell:
             return ShellOutput(output.to_captured(), CapturedOutput(), ended.exit_code, f"the shell ended{detail}")
 
     async def close(self) -> None:
-        """Kill the shell with everything that it started; the next command starts a new one."""
-        async with self._lock:
-            await self._kill()
+        """Kill the shell with everything that it started, also a command that is running."""
+        # Without the lock, which a running command holds.
+        await self._kill()
 
     async def _get_process(self, runner: CommandRunner) -> Process:
         if self._finished is not None and self._finished.done():
@@ -192,7 +199,7 @@ class WorkspaceShell:
         limits = replace(options.limits, timeout=self._clamp_timeout(timeout))
         ended = (await runner.run(replace(self._request, command=command, limits=limits))).ended
         clip = options.inline_bytes if output_bytes is None else output_bytes
-        code = None if str(ended.ending) == "timed_out" else ended.exit_code
+        code = None if ended.ending is EndReason.TIMED_OUT else ended.exit_code
         return ShellOutput(clip_stream(ended.stdout, clip), clip_stream(ended.stderr, clip), code, ended.detail)
 
     async def run_bash(self, command: str, *, timeout: float | None = None) -> ShellOutput:
@@ -206,12 +213,8 @@ class WorkspaceShell:
         seconds, size = self._clamp_timeout(timeout), self._get_context().options.inline_bytes
         return await self._bash.run(runner, command, timeout=seconds, output_bytes=size)
 
-    async def restart_bash(self) -> None:
-        """Kill the persistent shell; the next command starts a new one."""
-        await self._bash.close()
-
     async def close(self) -> None:
-        """Kill the persistent shell."""
+        """Kill the persistent shell; the next command starts a new one."""
         await self._bash.close()
 
     async def resolve_path(self, path: str, *, field: str = "path") -> str:
@@ -483,7 +486,7 @@ async def _answer(
 
 async def _run_bash_call(shell: WorkspaceShell, wanted: Mapping[str, Any]) -> tuple[str, bool]:
     if wanted.get("restart"):
-        await shell.restart_bash()
+        await shell.close()
         return "the shell was restarted", False
     ended = await shell.run_bash(_read_text(wanted, "command"))
     return format_output(ended), ended.exit_code != 0
