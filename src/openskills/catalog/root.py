@@ -9,6 +9,9 @@ from openskills.arguments import check_arguments
 from openskills.catalog.skill import RemoteFiles
 from openskills.skillmd.problem import Problem
 
+MAX_DEPTH = 6
+"""How many levels of directories below a root are searched."""
+
 
 class Progress(Protocol):
     """A progress callback: the current step, the amount done, and the total if known."""
@@ -41,7 +44,7 @@ class Root:
     Links to directories are followed only within `confine`, or anywhere if it is None. `watch` is False for a
     directory that changes only when it is fetched again. `approved` has the stamps of the files that may be used, by
     real path, if the user had to trust them. With `listed`, the directory is not searched: these are its skills, by the
-    directories where their files will be.
+    directories where their files will be. `max_depth` is how many levels below it are searched.
     """
 
     path: Path
@@ -50,6 +53,7 @@ class Root:
     watch: bool = True
     approved: Mapping[str, tuple[int, int, int, int]] | None = field(default=None, hash=False, repr=False)
     listed: Mapping[str, ListedSkill] | None = field(default=None, hash=False, repr=False)
+    max_depth: int = MAX_DEPTH
 
     def can_follow(self, real: str) -> bool:
         """Whether a link to the real path `real` is followed."""
