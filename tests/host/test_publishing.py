@@ -176,7 +176,7 @@ def test_addresses_in_documents_come_from_the_setting_or_a_checked_host(host: Se
             assert answer.status_code in (400, 421), (name, path)
             assert "archive" not in answer.text
     options = HostOptions(watch=False, skills=(tmp_path / "skills",))
-    settings = {"host_publish": "open", "host_public_url": "https://skills.example.com/base"}
+    settings: dict[str, Any] = {"host_publish": "open", "host_public_url": "https://skills.example.com/base"}
     with served(tmp_path, {}, options=options, **settings) as public:
         market = public.client.get("/marketplace.json", headers={"Host": "evil.example"}).json()
         assert market["name"] == "skills-example-com"

@@ -20,19 +20,16 @@ from openskills.catalog.catalog import Catalog
 from openskills.catalog.root import Progress, Root, no_progress
 from openskills.catalog.skill import MAX_DEPTH, SKILL_FILE, SKIPPED, Skill, Stamp, stamp_of
 from openskills.catalog.sources.entries import EntryNames
+from openskills.catalog.sources.plugin import MCP_SCHEMA, PLUGIN_NAME, PLUGIN_SCHEMA
 from openskills.catalog.validate import validate
 from openskills.errors import InvalidSkill, LimitExceeded, SkillError
 from openskills.skillmd.problem import Severity, select_errors
 
 INDEX_SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
-PLUGIN_SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
-MCP_SCHEMA = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json"
 MAX_FILES = 1000
 MAX_BYTES = 50 << 20
 """Limits of one skill: those of `npx skills`."""
 MAX_DESCRIPTION = 1024
-PLUGIN_NAME = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?")
-"""Names of Agent Plugins and, here, of marketplaces and teams."""
 
 _SKILL_NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?")

@@ -1,12 +1,13 @@
 """The protocols `Source` and `Progress`, and `Root`, a local directory to search for skills."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from openskills.arguments import check_arguments
-from openskills.catalog.skill import RemoteFiles
+from openskills.catalog.skill import SKILL_FILE, RemoteFiles
 from openskills.skillmd.problem import Problem
 
 MAX_DEPTH = 6
@@ -54,6 +55,13 @@ class Root:
     approved: Mapping[str, tuple[int, int, int, int]] | None = field(default=None, hash=False, repr=False)
     listed: Mapping[str, ListedSkill] | None = field(default=None, hash=False, repr=False)
     max_depth: int = MAX_DEPTH
+
+    @property
+    def is_plugin(self) -> bool:
+        """Whether the directory is an Agent Plugin: it has a `plugin.json` and is not a skill."""
+        if self.listed is not None or self.approved is not None:
+            return False
+        return os.path.lexists(self.path / "plugin.json") and not os.path.lexists(self.path / SKILL_FILE)
 
     def can_follow(self, real: str) -> bool:
         """Whether a link to the real path `real` is followed."""
