@@ -30,7 +30,7 @@ from openskills.host.invoke import (
 from openskills.host.lifecycle import drain_on_signals, exit_with_supervisor, remove_orphaned_dirs
 from openskills.host.mcp import McpRoute
 from openskills.host.parts import HostOptions, HostParts, open_parts
-from openskills.host.publishing import PublishedSkills, publish_route
+from openskills.host.publication import PublishedSkills, publish_route
 from openskills.host.registry.reload import prepare_all, reload_on_hangup, watch
 from openskills.host.routes import (
     AuthenticatedRoute,

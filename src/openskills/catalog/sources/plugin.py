@@ -154,9 +154,7 @@ def _check_servers(root: Root, base: Path) -> Iterator[Problem]:
     for name, server in cast("Fields", servers).items():
         try:
             about = _check_server(server, base)
-            message = (
-                f"has the MCP server {name[:80]!r} ({about}), which is not started; add it yourself if you trust it"
-            )
+            message = f"the MCP server {name[:80]!r} ({about}) is not started; add it to your client if you trust it"
             yield Problem("plugin-server", message, Severity.NOTE, path=path)
         except SkillError as error:
             yield Problem("plugin-mcp", f"server {name[:80]!r}: {error.message}; it is not used", path=path)
