@@ -22,7 +22,7 @@ from openskills.catalog.skill import MAX_DEPTH, SKILL_FILE, SKIPPED, Skill, Stam
 from openskills.catalog.sources.entries import EntryNames
 from openskills.catalog.sources.plugin import MCP_SCHEMA, PLUGIN_NAME, PLUGIN_SCHEMA
 from openskills.catalog.validate import validate
-from openskills.errors import InvalidSkill, LimitExceeded, SkillError
+from openskills.errors import InvalidSkill, LimitExceeded, SkillError, SourceUnavailable
 from openskills.skillmd.problem import Severity, select_errors
 
 INDEX_SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
@@ -259,6 +259,14 @@ def read_files(skill: Skill) -> list[FileContent]:
     return found
 
 
+def read_published(one: PublishedSkill) -> list[FileContent]:
+    """The files of a skill as they were when it was examined. Raises `SkillError` if they have changed since."""
+    files = read_files(one.skill)
+    if {file.path: hashlib.sha256(file.data).hexdigest() for file in files} != one.files:
+        raise SourceUnavailable(f"{one.name} has changed just now; try again")
+    return files
+
+
 def build_archive(files: Iterable[FileContent]) -> bytes:
     """A zip archive of these files: sorted, without times, with mode 0644 or 0755, and not compressed."""
     target = io.BytesIO()
@@ -305,7 +313,7 @@ def build_plugin(name: str, skills: Sequence[PublishedSkill], mcp_url: str = "")
         servers = {name: {"type": "streamable-http", "url": mcp_url}}
         files.append(FileContent("mcp.json", to_json({"$schema": MCP_SCHEMA, "mcpServers": servers})))
     for one in skills:
-        files += (file.under(f"skills/{one.name}") for file in read_files(one.skill))
+        files += (file.under(f"skills/{one.name}") for file in read_published(one))
     return files
 
 

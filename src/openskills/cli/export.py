@@ -114,7 +114,7 @@ def _collect_files(found: "Publication", name: str, url: str | None, mcp_url: st
     from openskills.catalog import publish
 
     skills = list(found.skills.values())
-    contents = {one.name: publish.read_files(one.skill) for one in skills}
+    contents = {one.name: publish.read_published(one) for one in skills}
     files: list[FileContent] = []
     indexes: list[FileContent] = []
     for team in ("", *found.teams):

@@ -24,7 +24,7 @@ from openskills.catalog.publish import (
     build_old_index,
     build_plugin,
     list_plugins,
-    read_files,
+    read_published,
     to_json,
 )
 from openskills.catalog.skill import SKILL_FILE
@@ -110,9 +110,7 @@ class PublishedSkills:
         if skill is None or (path not in skill.files if slash else not name.endswith(".zip")):
             raise HttpRefusal(http.unknown_address(exchange.path))
         if not slash:
-            data = await self._build(
-                ("skill", skill.name, skill.digest), lambda: build_archive(read_files(skill.skill))
-            )
+            data = await self._build(("skill", skill.name, skill.digest), lambda: build_archive(read_published(skill)))
             return _build_response(exchange, parts, data, "application/zip")
         data = await asyncio.to_thread(skill.skill.read, path, limit=MAX_BYTES)
         kind = "text/markdown" if path == SKILL_FILE else detect_mime_type(path, data[:SNIFF_BYTES])
@@ -176,7 +174,7 @@ class PublishedSkills:
         skill = (await self.find(parts, principal)).skills.get(wanted["slug"])
         if skill is None or (wanted["owner"], wanted["repo"]) != (_owner_of(skill), REPOSITORY):
             raise HttpRefusal(http.unknown_address(exchange.path))
-        files = await asyncio.to_thread(read_files, skill.skill)
+        files = await asyncio.to_thread(read_published, skill)
         try:
             rows = [{"path": one.path, "contents": one.data.decode()} for one in files]
         except UnicodeDecodeError:
@@ -186,10 +184,15 @@ class PublishedSkills:
         return _build_json(exchange, parts, {"files": rows, "hash": skill.digest})
 
     async def show_published(self, exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
-        """What is published and, for callers who may use all skills, what is left out and why."""
+        """What is published and, for callers who may use all skills, what is left out and why.
+
+        With `open`, the reasons are for callers with a key: they contain names of folders.
+        """
         found = await self.find(parts, principal)
         rows = [{"name": one.name, "team": one.team, "digest": f"sha256:{one.digest}"} for one in found.skills.values()]
-        hidden = () if HostCaller(parts.host, principal).is_restricted else self._publication.left_out
+        is_stranger = parts.settings.host_publish == "open" and principal is ANONYMOUS
+        is_restricted = is_stranger or HostCaller(parts.host, principal).is_restricted
+        hidden = () if is_restricted else self._publication.left_out
         left_out = [{"name": one.name, "reason": one.reason} for one in hidden]
         shown = {"skills": rows, "teams": list(found.teams), "left_out": left_out}
         return build_document(shown, exchange.trace, latency_ms=exchange.latency_ms)

@@ -112,6 +112,14 @@ def test_our_own_catalog_reads_what_a_host_publishes(host: Served, skills: Path,
     assert not catalog.problems
 
 
+def test_our_own_catalog_reads_the_marketplace_of_a_host(host: Served, skills: Path, tmp_path: Path) -> None:
+    catalog = Catalog.from_paths(f"{host.url}/marketplace.json", settings=settings_in(tmp_path / "other"))
+    assert [skill.name for skill in catalog] == ["report", "sorter"]
+    assert files_in(catalog.get("sorter").path) == files_in(skills / "team-a" / "sorter")
+    # The plugin with all skills has them, too.
+    assert {problem.rule for problem in catalog.problems} == {"name-shadowed", "plugin-server"}
+
+
 def test_skills_that_do_not_qualify_are_left_out_with_a_reason(host: Served, skills: Path, tmp_path: Path) -> None:
     write = skill_writer(tmp_path, "skills")
     write("Bad_Name")
@@ -206,6 +214,11 @@ def test_keys_decide_who_reads_what(tmp_path: Path, skills: Path) -> None:
         assert answer.headers["cache-control"] == "public, no-cache"
         assert answer.headers["access-control-allow-origin"] == "*"
         assert host.client.get("/skills").status_code == 401
+        (skills / "leaky").mkdir()
+        (skills / "leaky" / "SKILL.md").symlink_to("/etc/passwd")
+        own = {"Authorization": f"Bearer {key}"}
+        eventually(lambda: bool(host.client.get("/published", headers=own).json()["data"]["left_out"]))
+        assert host.client.get("/published").json()["data"]["left_out"] == []
         assert host.client.get(INDEX, headers={"Authorization": "Bearer osk_wrong"}).status_code == 401
     with served(tmp_path, {}, options=options, host_publish="off") as host:
         for path in paths:
