@@ -22,6 +22,7 @@ from tests.skill_writer import WriteSkill
 __all__ = ["oracles"]
 
 INDEX = ".well-known/agent-skills/index.json"
+SHIPPED = Path(__file__).resolve().parents[2] / "skills"
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_npx_skills_installs_from_an_exported_directory(
 
 
 def test_every_exported_skill_is_valid_for_the_reference_validator(openskills: Command, here: Path) -> None:
-    assert openskills("export", "site", "skills", str(Path.cwd() / "skills")).code == 0
+    assert openskills("export", "site", "skills", str(SHIPPED)).code == 0
     exported = [path.parent for path in (here / "site").rglob("SKILL.md")]
     assert len(exported) >= 20
     assert {str(folder): skills_ref.validate(folder) for folder in exported if skills_ref.validate(folder)} == {}
@@ -200,3 +201,24 @@ def test_an_export_without_skills_fails_and_writes_nothing(openskills: Command, 
     assert done.code == 1
     assert "no skill can be published" in done.err
     assert not (here / "site").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "word"),
+    [("--publish", "everybody", "keys, open, off"), ("--public-url", "ftp://x", "http://127.0.0.1:8000")],
+)
+def test_serve_refuses_wrong_options_of_publishing(openskills: Command, option: str, value: str, word: str) -> None:
+    done = openskills("serve", option, value)
+    assert done.code == 2
+    assert option in done.err
+    assert word in done.err
+
+
+def test_many_skills_are_exported_with_their_teams(openskills: Command, here: Path, write_skill: WriteSkill) -> None:
+    for number in range(120):
+        write_skill(f"skill-{number:03}", under=f"here/many/team-{number % 3}")
+    done = openskills("export", "site", "many", "--json")
+    assert len(done.json["skills"]) == 120
+    for team in range(3):
+        index = json.loads((here / "site" / f"team-{team}" / INDEX).read_bytes())
+        assert [one["name"] for one in index["skills"]] == [f"skill-{number:03}" for number in range(team, 120, 3)]

@@ -260,6 +260,8 @@ def test_a_marketplace_offers_the_skills_of_its_plugins(plugin: Path, settings: 
 @pytest.mark.parametrize(
     "source",
     [
+        "..",
+        "./..",
         "../outside",
         "/etc",
         "./missing",
@@ -273,6 +275,8 @@ def test_a_marketplace_offers_the_skills_of_its_plugins(plugin: Path, settings: 
         {"source": "git-subdir", "url": "https://127.0.0.1:1/x.git", "path": "../.."},
         {"source": "archive", "url": "file:///etc/passwd"},
         {"source": "archive", "url": "https://127.0.0.1:1/x.zip", "sha256": "zz"},
+        {"source": "archive", "url": "https://127.0.0.1:1/marketplace.json"},
+        {"source": "archive", "url": "https://[::1/x.zip"},
         {"source": "strange"},
     ],
 )

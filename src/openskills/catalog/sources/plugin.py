@@ -8,6 +8,7 @@ import json
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +19,7 @@ from urllib.parse import quote, urlsplit
 
 from openskills.catalog.root import FetchResult, Progress, Root, Source
 from openskills.catalog.skill import SKILL_FILE
-from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded, SkillError
+from openskills.errors import DeadlineExceeded, ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded, SkillError
 from openskills.paths import inside, open_inside
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity
@@ -29,6 +30,8 @@ PLUGIN_NAME = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])
 """Names of Agent Plugins."""
 MANIFEST, MCP_FILE, MARKETPLACE = "plugin.json", "mcp.json", "marketplace.json"
 MAX_PLUGINS = 1000
+FETCH_TIMEOUT = 600.0
+"""Seconds for all plugins of a marketplace together."""
 _MAX_MANIFEST = 1 << 20
 _MAX_MARKETPLACE = 5 << 20
 _TEXT_FIELDS = ("version", "description", "homepage", "repository", "license")
@@ -267,6 +270,7 @@ class MarketplaceSource:
             raise LimitExceeded(f"{self.label}: lists {len(entries):,} plugins; the limit is {MAX_PLUGINS:,}")
         roots: dict[Root, None] = {}
         seen: set[str] = set()
+        deadline = time.monotonic() + FETCH_TIMEOUT
         for number, entry in enumerate(entries, start=1):
             progress(f"fetching the plugins of {self.label}", number - 1, len(entries))
             try:
@@ -274,11 +278,14 @@ class MarketplaceSource:
                 if name in seen:
                     raise InvalidSkill(f"the name {name!r} appears twice; the first one is used")
                 seen.add(name)
+                if time.monotonic() > deadline:
+                    raise DeadlineExceeded(f"timed out after {FETCH_TIMEOUT:g} s")
                 found = self._fetch_plugin(name, about, fields, progress)
                 roots.update(dict.fromkeys(found.roots))
                 problems += found.problems
-            except SkillError as error:
-                problems.append(Problem("marketplace-plugin", f"{self.label}: plugin {number}: {error.message}"))
+            except (SkillError, OSError, ValueError) as error:
+                said = error.message if isinstance(error, SkillError) else str(error)
+                problems.append(Problem("marketplace-plugin", f"{self.label}: plugin {number}: {said}"))
         return FetchResult(tuple(roots), tuple(problems))
 
     def _read(self, progress: Progress, problems: list[Problem]) -> bytes:
@@ -321,8 +328,8 @@ class MarketplaceSource:
         for folder in ((".claude-plugin",), (".agents", "plugins")):
             if root.parts[-len(folder) :] == folder:
                 root = root.parents[len(folder) - 1]
-        path = source if source.startswith("./") else f"./{within}/{source}"
-        if path.strip("./") == "":
+        path = source if source.startswith(("./", "/")) else f"./{within}/{source}"
+        if all(part in ("", ".") for part in path.split("/")) and not path.startswith("/"):
             return root
         inside(root, path, field="source")
         found = root / path
@@ -336,10 +343,12 @@ class MarketplaceSource:
         if kind in ("npm", "command"):
             raise InvalidSkill(f'"source": plugins from {kind} are not supported; nothing was run')
         if kind == "archive" and isinstance(url, str):
-            from openskills.catalog.sources.cache import check_redirect
+            from openskills.catalog.sources.cache import check_redirect, has_archive_suffix
             from openskills.catalog.sources.web import WebSource
 
             check_redirect(self._address if self._is_remote else url, url, field="source")
+            if not has_archive_suffix(urlsplit(url).path):
+                raise InvalidSkill(f'"url": {url[:100]!r} is not an archive such as NAME.zip')
             pin = source.get("sha256")
             if pin is not None and (not isinstance(pin, str) or re.fullmatch(r"[0-9a-fA-F]{64}", pin) is None):
                 raise InvalidSkill('"sha256": expected 64 hex digits')
