@@ -151,7 +151,9 @@ class _RootScanner:
         if problem is None:
             text, problem = decode(data)
             if problem is None:
-                return replace(parse_skill_file(text, place.path, self._stable_stamp(stamp)), seen=stamp)
+                return replace(
+                    parse_skill_file(text, place.path, self._stable_stamp(stamp), strict=self._root.strict), seen=stamp
+                )
         return SkillFileEntry(self._stable_stamp(stamp), None, (problem.with_path(f"{place.path}/{SKILL_FILE}"),))
 
     def _read_folder(self, place: _ScanDirectory) -> Folder:
@@ -198,8 +200,8 @@ class _RootScanner:
         return stamp if stamp is not None and max(stamp[0], stamp[1]) < self._fresh_after else None
 
 
-def parse_skill_file(text: str, directory: str, stamp: Stamp | None) -> SkillFileEntry:
-    """Read a SKILL.md leniently: its fields, or None if unusable, and its problems."""
+def parse_skill_file(text: str, directory: str, stamp: Stamp | None, *, strict: bool = False) -> SkillFileEntry:
+    """Read a SKILL.md: its fields, or None if unusable, and its problems. Lenient unless `strict`."""
     parsed = parse(text)
     manifest, fields = parsed.manifest, parsed.front.fields
     problems = list(parsed.problems)
@@ -217,7 +219,7 @@ def parse_skill_file(text: str, directory: str, stamp: Stamp | None) -> SkillFil
             problems.append(Problem("name-unsafe", message))
     if not problems:
         return SkillFileEntry(stamp, fields, (), manifest)
-    known = _locate_problems(directory, sorted(relax_problems(problems), key=position_key))
+    known = _locate_problems(directory, sorted(problems if strict else relax_problems(problems), key=position_key))
     if select_errors(known):
         return SkillFileEntry(stamp, None, known)
     return SkillFileEntry(stamp, fields, known, manifest)
@@ -293,7 +295,7 @@ def save_index(directory: Path, root: Root, scan: RootScan) -> None:
 
 def _index_path(directory: Path, root: Root) -> Path:
     key = f"{os.path.realpath(root.path)}\0{os.path.abspath(root.path)}\0{root.confine}"
-    key += f"\0{root.max_depth}" if root.max_depth != MAX_DEPTH else ""
+    key += f"\0{root.max_depth}\0{root.strict}" if root.strict or root.max_depth != MAX_DEPTH else ""
     return directory / "index" / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:32]}.json"
 
 

@@ -45,7 +45,8 @@ class Root:
     Links to directories are followed only within `confine`, or anywhere if it is None. `watch` is False for a
     directory that changes only when it is fetched again. `approved` has the stamps of the files that may be used, by
     real path, if the user had to trust them. With `listed`, the directory is not searched: these are its skills, by the
-    directories where their files will be. `max_depth` is how many levels below it are searched.
+    directories where their files will be. `max_depth` is how many levels below it are searched. With `strict`,
+    skills that do not follow the specification are not used, even if they could be.
     """
 
     path: Path
@@ -55,6 +56,7 @@ class Root:
     approved: Mapping[str, tuple[int, int, int, int]] | None = field(default=None, hash=False, repr=False)
     listed: Mapping[str, ListedSkill] | None = field(default=None, hash=False, repr=False)
     max_depth: int = MAX_DEPTH
+    strict: bool = False
 
     @property
     def is_plugin(self) -> bool:

@@ -1,8 +1,10 @@
 """Agent Plugins and marketplaces as sources: the rules of their specification, and hostile ones."""
 
+import hashlib
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from openskills.catalog.sources.plugin import MAX_PLUGINS, MCP_SCHEMA, PLUGIN_SC
 from openskills.catalog.validate import find_skill_folders
 from openskills.errors import LimitExceeded, SkillError
 from openskills.settings import Settings
+from tests.catalog.sources.web_server import Page, serving
+from tests.conftest import RequireProgram
 from tests.skill_writer import skill_writer
 
 FULL: dict[str, Any] = {
@@ -66,6 +70,17 @@ def test_a_plugin_offers_the_immediate_children_of_skills(plugin: Path, settings
     skill_writer(plugin, "other")("outside")
     assert skills_of(plugin, settings) == ["summarize"]
     assert rules_of(plugin) == []
+
+
+def test_a_skill_that_does_not_follow_the_specification_is_skipped(plugin: Path, settings: Settings) -> None:
+    skill_writer(plugin, "skills")("another-name", folder="folder")
+    skill_writer(plugin, "skills")("long", "x" * 1025)
+    catalog = Catalog.from_paths(plugin, settings=settings)
+    assert [skill.name for skill in catalog] == ["summarize"]
+    assert {problem.rule for problem in catalog.problems} == {"name-folder", "description-length"}
+    # Without the manifest, it is a folder like any other, which is read as leniently as possible.
+    (plugin / "plugin.json").unlink()
+    assert skills_of(plugin, settings) == ["another-name", "long", "summarize"]
 
 
 def test_a_skill_file_in_skills_itself_does_not_count(plugin: Path, settings: Settings) -> None:
@@ -309,3 +324,49 @@ def test_a_marketplace_with_100_000_entries_is_refused(settings: Settings, tmp_p
         write(tmp_path, content, "marketplace.json")
         with pytest.raises(SkillError):
             MarketplaceSource(str(path), "m", settings).fetch(no_progress)
+
+
+def test_a_marketplace_on_the_web_verifies_archives_and_keeps_its_password(plugin: Path, settings: Settings) -> None:
+    paths = [path for path in plugin.rglob("*") if path.is_file()]
+    data = build_archive([FileContent(str(path.relative_to(plugin)), path.read_bytes()) for path in paths])
+    digest = hashlib.sha256(data).hexdigest()
+    with serving() as web, serving() as other:
+        web.pages["/p.zip"] = other.pages["/p.zip"] = other.pages["/q.zip"] = Page(data)
+        sources = {
+            "good": {"source": "archive", "url": f"{other.url}/p.zip", "sha256": digest},
+            "forged": {"source": "archive", "url": f"{other.url}/q.zip", "sha256": digest[::-1]},
+            "folder": "./plugins/x",
+        }
+        entries = [{"name": name, "source": source} for name, source in sources.items()]
+        web.pages["/marketplace.json"] = Page(json.dumps({"plugins": entries}).encode())
+        address = web.url.replace("http://", "http://user:secret@") + "/marketplace.json"
+        catalog = Catalog.from_paths(address, settings=settings)
+        assert [skill.name for skill in catalog] == ["summarize"]
+        assert [problem.rule for problem in catalog.problems] == ["marketplace-plugin"] * 2
+        assert "secret" not in str(catalog.problems) + catalog.get("summarize").source
+        assert "Authorization" in web.requests[0][1]
+        assert other.requests
+        assert not any("Authorization" in headers for _, headers in other.requests)
+
+
+def test_an_index_that_points_to_another_server_keeps_its_password(settings: Settings) -> None:
+    text = b"---\nname: hello\ndescription: Says hello. Use when greeted.\n---\n"
+    with serving() as web, serving() as other:
+        other.pages["/SKILL.md"] = Page(text)
+        entry = {"name": "hello", "type": "skill-md", "description": "x", "url": f"{other.url}/SKILL.md"}
+        entry["digest"] = f"sha256:{hashlib.sha256(text).hexdigest()}"
+        web.pages["/index.json"] = Page(json.dumps({"skills": [entry]}).encode())
+        address = web.url.replace("http://", "http://user:secret@") + "/index.json"
+        assert [skill.name for skill in Catalog.from_paths(address, settings=settings)] == ["hello"]
+        assert not any("Authorization" in headers for _, headers in other.requests)
+
+
+def test_a_plugin_in_a_repository_works_like_a_folder(
+    plugin: Path, settings: Settings, require_program: RequireProgram
+) -> None:
+    require_program("git")
+    skill_writer(plugin, "other")("outside")
+    for line in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", *line], cwd=plugin, check=True)
+    catalog = Catalog.from_paths(f"git+file://{plugin}", settings=settings)
+    assert [skill.name for skill in catalog] == ["summarize"], catalog.problems

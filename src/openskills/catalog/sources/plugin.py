@@ -52,7 +52,7 @@ def open_plugin(root: Root) -> FetchResult:
         said = error.message if isinstance(error, SkillError) else f"cannot be read: {error.strerror or error}"
         hint = "its skills are not used"
         return FetchResult((), (Problem("plugin-invalid", f"{said}; {hint}", path=str(root.path / MANIFEST)),))
-    roots, faults = _find_skills(root, base, "skills")
+    roots, faults = _find_skills(replace(root, strict=True), base, "skills")
     problems = [problem.with_path(str(root.path / MANIFEST)) for problem in problems]
     return FetchResult(roots, (*problems, *faults, *_check_servers(root, base)))
 
