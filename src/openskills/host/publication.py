@@ -9,6 +9,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from openskills.catalog.catalog import Catalog
@@ -28,7 +29,6 @@ from openskills.catalog.publish import (
     to_json,
 )
 from openskills.catalog.skill import SKILL_FILE
-from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.errors import InvalidArgument, UnsupportedMedia
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
@@ -37,12 +37,15 @@ from openskills.host.http import HttpExchange, HttpRefusal, HttpResponse, build_
 from openskills.host.mcp import HostCaller
 from openskills.host.parts import HostParts
 from openskills.host.routes import PublicRouteHandler
+from openskills.settings import Settings
 
 DEFAULT_NAME = "openskills"
 """The name of the marketplace of a host without a public host name."""
 REPOSITORY = "skills"
 """The repository of all skills for `npx skills`, which knows skills as OWNER/REPOSITORY/NAME. The owner is the team."""
 MAX_HITS = 100
+MAX_CATALOGS = 32
+"""How many catalogs stay open, if callers see different directories."""
 _CACHE_BYTES = 64 << 20
 _MAX_DIGESTS = 10_000
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
@@ -51,46 +54,69 @@ _log = logging.getLogger("openskills.host")
 PublishedHandler = Callable[[HttpExchange, HostParts, Principal], Awaitable[HttpResponse]]
 
 
+class PublishedCatalog:
+    """The skills of some directories, and what can be published of them. Blocking."""
+
+    def __init__(self, directories: Sequence[Path], settings: Settings) -> None:
+        self.catalog = Catalog.from_paths(*directories, settings=settings) if directories else Catalog([], settings)
+        self.publication = Publication({})
+        self._publisher = SkillPublisher(self.catalog)
+        self._reported: set[UnpublishedSkill] = set()
+        self.next_refresh = 0.0
+
+    def refresh(self) -> None:
+        """Look for changes on disk, and log what is left out and was not before."""
+        began = time.monotonic()
+        self.catalog.refresh()
+        self.publication = self._publisher.collect()
+        for one in self.publication.left_out:
+            if one not in self._reported:
+                _log.warning("not published: %s: %s", one.path, one.reason)
+        self._reported = set(self.publication.left_out)
+        # With very many skills, half of the time at most is spent on looking for changes.
+        self.next_refresh = 2 * time.monotonic() - began
+
+
+def list_directories(parts: HostParts) -> tuple[Path, ...]:
+    """The directories with the skills of a host."""
+    return parts.options.skills
+
+
 class PublishedSkills:
     """The published skills of one host, with a handler for each route."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self._catalog: Catalog | None = None
-        self._publisher: SkillPublisher | None = None
-        self._publication = Publication({})
-        self._next_check = 0.0
-        self._reported: set[UnpublishedSkill] = set()
+        self._catalogs: dict[tuple[Path, ...], PublishedCatalog] = {}
         self._built: dict[tuple[str, ...], bytes] = {}
         self._digests: dict[tuple[str, str], str] = {}
 
-    async def find(self, parts: HostParts, principal: Principal) -> Publication:
-        """What a caller may read, as it is on disk now."""
+    async def open_catalog(self, parts: HostParts) -> PublishedCatalog:
+        """The catalog of the host, as it is on disk now."""
+        directories = list_directories(parts)
         async with self._lock:
-            if time.monotonic() >= self._next_check:
-                began = time.monotonic()
-                self._publication = await asyncio.to_thread(self._collect, parts)
-                # With very many skills, half of the time at most is spent on looking for changes.
-                self._next_check = 2 * time.monotonic() - began
+            if not self._catalogs:
+                parts.on_reload.append(self._invalidate)
+            found = self._catalogs.pop(directories, None)
+            if found is None:
+                found = await asyncio.to_thread(PublishedCatalog, directories, parts.settings)
+            if time.monotonic() >= found.next_refresh:
+                await asyncio.to_thread(found.refresh)
+            # Last used last.
+            self._catalogs[directories] = found
+            if len(self._catalogs) > MAX_CATALOGS:
+                del self._catalogs[next(iter(self._catalogs))]
+        return found
+
+    async def find(self, parts: HostParts, principal: Principal) -> Publication:
+        """What a caller may read."""
         caller = HostCaller(parts.host, principal)
-        return self._publication.select(lambda one: caller.can_use(one.name))
+        found = (await self.open_catalog(parts)).publication
+        return found.select(lambda one: caller.can_use(one.name))
 
     def _invalidate(self) -> None:
-        self._next_check = 0.0
-
-    def _collect(self, parts: HostParts) -> Publication:
-        if self._catalog is None or self._publisher is None:
-            self._catalog = open_catalog(parts)
-            self._publisher = SkillPublisher(self._catalog)
-            parts.on_reload.append(self._invalidate)
-        else:
-            self._catalog.refresh()
-        found = self._publisher.collect()
-        for one in found.left_out:
-            if one not in self._reported:
-                _log.warning("not published: %s: %s", one.path, one.reason)
-        self._reported = set(found.left_out)
-        return found
+        for one in self._catalogs.values():
+            one.next_refresh = 0.0
 
     async def show_index(self, exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
         """`index.json` of version 0.2.0, of all skills, one team (`/TEAM`) or one skill (`/TEAM@SKILL`, `/@SKILL`)."""
@@ -153,7 +179,7 @@ class PublishedSkills:
         limit = _parse_limit(query.get("limit", ["20"])[-1])
         url = find_public_url(exchange, parts)
         publication = await self.find(parts, principal)
-        snapshot = self._catalog.snapshot if self._catalog is not None else CatalogSnapshot()
+        snapshot = (await self.open_catalog(parts)).catalog.snapshot
         hits = await asyncio.to_thread(snapshot.search, words, max(len(snapshot.skills), 1))
         found = [publication.skills[hit.skill.name] for hit in hits if hit.skill.name in publication.skills]
         chosen = [one for one in found if not owner or owner == _owner_of(one)][:limit]
@@ -192,7 +218,7 @@ class PublishedSkills:
         rows = [{"name": one.name, "team": one.team, "digest": f"sha256:{one.digest}"} for one in found.skills.values()]
         is_stranger = parts.settings.host_publish == "open" and principal is ANONYMOUS
         is_restricted = is_stranger or HostCaller(parts.host, principal).is_restricted
-        hidden = () if is_restricted else self._publication.left_out
+        hidden = () if is_restricted else (await self.open_catalog(parts)).publication.left_out
         left_out = [{"name": one.name, "reason": one.reason} for one in hidden]
         shown = {"skills": rows, "teams": list(found.teams), "left_out": left_out}
         return build_document(shown, exchange.trace, latency_ms=exchange.latency_ms)
@@ -226,12 +252,6 @@ class PublishedSkills:
             while sum(map(len, self._built.values())) > _CACHE_BYTES:
                 del self._built[next(iter(self._built))]
         return data
-
-
-def open_catalog(parts: HostParts) -> Catalog:
-    """The catalog of a host."""
-    skills = parts.options.skills
-    return Catalog.from_paths(*skills, settings=parts.settings) if skills else Catalog([], parts.settings)
 
 
 def publish_route(handler: PublishedHandler) -> PublicRouteHandler:
