@@ -89,10 +89,10 @@ class Settings:
 
     For the skill host: `allowed_root` is where hosted skills may read, `cli_dir` has their scripts and manifests, and
     `http_base_url` is its address for clients, without a trailing slash. `host_concurrency` 0 means twice the number
-    of cores. `host_auth` is `auto`, `on` or `off`. `host_history` is None when it is off. `host_http_targets` are the
-    targets that the `http` runner may call. `host_publish` is who may read published skills: `keys` (as all other
-    routes), `open` (everybody) or `off`. `host_public_url` is the address of the host in published documents, without
-    a trailing slash; None means the one that a request was sent to.
+    of cores, at least 8. `host_auth` is `auto`, `on` or `off`. `host_history` is None when it is off.
+    `host_http_targets` are the targets that the `http` runner may call. `host_publish` is who may read published
+    skills: `keys` (as all other routes), `open` (everybody) or `off`. `host_public_url` is the address of the host in
+    published documents, without a trailing slash; None means the one that a request was sent to.
 
     For MCP servers that skills and tools come from: `mcp_keys` has the key of each host, and `mcp_env` the names of
     variables that servers that are commands get, besides PATH, HOME and the like.

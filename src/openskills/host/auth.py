@@ -138,6 +138,8 @@ def _parse_key(plain: Mapping[str, Any]) -> StoredKey:
 
 
 def _check_key(key: StoredKey) -> None:
+    if key.name == ANONYMOUS.name:
+        raise InvalidArgument("name", f"{key.name!r} is the name of callers without a key; choose another")
     if _NAME_PATTERN.fullmatch(key.name) is None:
         raise InvalidArgument("name", f"invalid key name {key.name!r}: use up to 64 letters, digits, dots, @, - and _")
     for scope in key.scopes:
@@ -216,9 +218,15 @@ class KeyRing:
         known = self._known.get(digest)
         if known is None or not hmac.compare_digest(known.digest, digest):
             raise Unauthorized("unknown API key: it was revoked, or belongs to another host")
-        if known.expires_at is not None and time.time() >= known.expires_at:
+        if known.is_expired():
             raise Unauthorized("this API key has expired; create a new one with `openskills keys new`")
         return known.principal
+
+    def is_valid(self, principal: Principal) -> bool:
+        """Whether a key that was authenticated is still there, unchanged and not expired."""
+        self._refresh()
+        known = self._known.get(bytes.fromhex(principal.digest))
+        return known is not None and known.principal == principal and not known.is_expired()
 
     def _refresh(self) -> None:
         now = time.monotonic()
@@ -250,6 +258,9 @@ class _ActiveKey:
     digest: bytes
     expires_at: float | None
     principal: Principal
+
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and time.time() >= self.expires_at
 
 
 def _parse_bearer(authorization: str) -> str:
@@ -302,13 +313,22 @@ class Authenticator:
             return ANONYMOUS
         return self._optional.authenticate(exchange.header(b"authorization"))
 
+    def is_valid(self, principal: Principal) -> bool:
+        """Whether a caller that was authenticated would still be, with the same scopes and limits."""
+        if principal is ANONYMOUS:
+            return self._mode == "off" or not self._have_keys_existed()
+        return self._required.is_valid(principal)
+
     def is_key_required(self, exchange: HttpExchange) -> bool:
         if self._mode != "auto":
             return self._mode == "on"
+        is_forwarded = not _FORWARDING_HEADERS.isdisjoint(exchange.headers)
+        return self._have_keys_existed() or is_forwarded or not self._is_local(exchange)
+
+    def _have_keys_existed(self) -> bool:
         # Revoking the last key does not open the host to everybody.
         self._had_keys = self._had_keys or self._required.has_keys()
-        is_forwarded = not _FORWARDING_HEADERS.isdisjoint(exchange.headers)
-        return self._had_keys or is_forwarded or not self._is_local(exchange)
+        return self._had_keys
 
     def _is_local(self, exchange: HttpExchange) -> bool:
         server = exchange.scope.get("server")

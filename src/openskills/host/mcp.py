@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 from openskills.arguments import find_plugin
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.host import http
-from openskills.host.auth import Principal, is_loopback
+from openskills.host.auth import Authenticator, Principal, is_loopback
 from openskills.host.http import HttpExchange, HttpRefusal, Message, Receive, Scope, Send, read_body
 from openskills.host.model import SkillOutputEvent
 from openskills.host.openapi import build_tools
@@ -24,6 +24,10 @@ from openskills.host.service import Host
 ENTRY_POINT_GROUP = "openskills.endpoints"
 MCP_TOOLS = ("session", "hosted", "both", "off")
 """Which tools MCP clients get: those of sessions, hosted skills, both, or none at all."""
+_MAX_COMMANDS = 16
+"""Interactive commands that a key may have running at a time, unless its limit of concurrent calls is lower."""
+_MAX_HANDSHAKE = 64 * 1024
+_KEY_CHECK_INTERVAL = 1.0
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
@@ -50,6 +54,14 @@ class HostCaller:
     def can_use(self, skill: str) -> bool:
         """Whether a scope has the skill, under its name or under the id that a host gives it."""
         return self.principal.can_invoke(skill) or self.principal.can_invoke(skill.replace("-", "_"))
+
+    @property
+    def max_commands(self) -> int:
+        limit = self.principal.concurrency
+        return _MAX_COMMANDS if limit is None else min(limit, _MAX_COMMANDS)
+
+    def count_request(self) -> None:
+        self._host.count_request(self.principal)
 
     def admit(self) -> AbstractAsyncContextManager[object]:
         return self._host.admit(self.principal)
@@ -106,6 +118,9 @@ class EndpointProtocol(Protocol):
     def announce_changes(self) -> None:
         """Tell clients that the skills of the host have changed."""
 
+    async def close_sessions(self, is_over: Callable[[object], bool]) -> None:
+        """End the sessions and commands of the callers whose identity is no longer valid."""
+
     async def close(self) -> None:
         """End all connections and commands."""
 
@@ -126,8 +141,13 @@ class McpRoute:
             raise HttpRefusal(http.host_draining())
         receive = exchange.receive
         if exchange.method == "POST":
-            limits = parts.settings.host_max_body, parts.options.body_seconds
-            receive = _replay(await read_body(exchange, limits[0], timeout=limits[1]), exchange.receive)
+            max_body = parts.settings.host_max_body
+            if not {b"mcp-session-id", b"mcp-method"} & exchange.headers.keys():
+                # It opens a connection, which keeps what is sent.
+                parts.host.count_request(principal)
+                max_body = min(max_body, _MAX_HANDSHAKE)
+            body = await read_body(exchange, max_body, timeout=parts.options.body_seconds)
+            receive = _replay(body, exchange.receive)
         endpoint = self._endpoint or await self._open(parts)
         caller = HostCaller(parts.host, principal, _read_session_name(exchange))
         exchange.answered = True
@@ -147,7 +167,9 @@ class McpRoute:
                 workers=parts.options.workers,
             )
             ending = asyncio.create_task(_close_at_shutdown(parts.shutdown, endpoint))
+            checking = asyncio.create_task(_end_revoked(parts.authenticator, endpoint))
             parts.exit_stack.push_async_callback(_end, ending, endpoint)
+            parts.exit_stack.push_async_callback(_cancel, checking)
             parts.on_reload.append(endpoint.announce_changes)
             self._endpoint = endpoint
             return endpoint
@@ -159,11 +181,26 @@ async def _close_at_shutdown(shutdown: asyncio.Event, endpoint: EndpointProtocol
     await endpoint.close()
 
 
+async def _end_revoked(authenticator: Authenticator, endpoint: EndpointProtocol) -> None:
+    """End the sessions of keys that were revoked or have expired."""
+
+    def is_over(identity: object) -> bool:
+        return isinstance(identity, Principal) and not authenticator.is_valid(identity)
+
+    while True:
+        await asyncio.sleep(_KEY_CHECK_INTERVAL)
+        await endpoint.close_sessions(is_over)
+
+
 async def _end(ending: asyncio.Task[None], endpoint: EndpointProtocol) -> None:
-    if not ending.done():
-        ending.cancel()
-        await asyncio.wait([ending])
+    await _cancel(ending)
     await endpoint.close()
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def load_adapter() -> Callable[..., Any]:
@@ -188,10 +225,13 @@ def check_origin(exchange: HttpExchange) -> None:
     if origin is None:
         return
     host = exchange.header(b"host") or ""
-    found = urlsplit(origin)
+    try:
+        found = urlsplit(origin)
+    except ValueError:  # such as an address in brackets without an end
+        raise HttpRefusal(http.wrong_origin(origin)) from None
     server = exchange.scope.get("server")
     is_local = server is not None and is_loopback(server[0]) and is_loopback(found.hostname or "")
-    if not is_local and (found.scheme not in ("http", "https") or found.netloc.lower() != host.lower()):
+    if found.scheme not in ("http", "https") or not (is_local or found.netloc.lower() == host.lower()):
         raise HttpRefusal(http.wrong_origin(origin))
 
 
