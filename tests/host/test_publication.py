@@ -14,6 +14,7 @@ import pytest
 from openskills.catalog import Catalog
 from openskills.host.parts import HostOptions
 from tests.adapters.mcp.oracles import Oracles, oracles
+from tests.host.host_process import host_process
 from tests.host.hosting import Served, eventually, key_in, served, settings_in
 from tests.skill_writer import skill_writer
 
@@ -290,3 +291,13 @@ def test_the_same_files_give_the_same_archive_on_every_host(tmp_path: Path, host
     (other / "scripts" / "sort.sh").chmod(0o700)
     with served(tmp_path, copy, options=HostOptions(watch=False, skills=(tmp_path / "again",))) as second:
         assert second.client.get("/.well-known/agent-skills/sorter.zip").content == data
+
+
+def test_serve_publishes_openly_when_told(tmp_path: Path, skills: Path) -> None:
+    key_in(tmp_path)
+    address = "https://skills.example.com"
+    with host_process(tmp_path, str(skills), "--publish", "open", "--public-url", address) as host:
+        assert "publishing: open" in host.errors.read_text()
+        assert names(host.client.get(INDEX)) == ["report", "sorter"]
+        assert host.client.get("/marketplace.json").json()["name"] == "skills-example-com"
+        assert host.client.get("/skills").status_code == 401

@@ -134,7 +134,7 @@ class SkillPublisher:
                 found.append(self._examine(skill))
             self._known = {skill.directory: self._known[skill.directory] for skill in skills}
         faults = [
-            UnpublishedSkill(os.path.basename(os.path.dirname(one.path)), one.path, f"{one.message} [{one.rule}]")
+            UnpublishedSkill(_name_folder(one.path), one.path, f"{one.message} [{one.rule}]")
             for one in snapshot.problems
             if one.severity is Severity.ERROR or one.rule in ("name-shadowed", "project-untrusted")
         ]
@@ -158,6 +158,12 @@ class SkillPublisher:
             result = UnpublishedSkill(skill.name, skill.location, f"cannot be read: {error.strerror or error}")
         self._known[skill.directory] = (skill, stamps, result)
         return result
+
+
+def _name_folder(path: str) -> str:
+    """The folder of a SKILL.md, or the name of another file or folder that has a problem."""
+    folder, name = os.path.split(path)
+    return os.path.basename(folder) if name == SKILL_FILE else name or "source"
 
 
 def _describe(skill: Skill, team: str, files: Sequence[FileContent]) -> PublishedSkill:

@@ -218,6 +218,8 @@ def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: b
         warn("authentication: off (this machine only)")
     else:
         warn("authentication: off; anyone who can reach this address can run these skills")
+    if settings.host_publish == "open":
+        warn("publishing: open; anyone who can reach this address can read and install the skills of PATH")
     if not ready:
         return
     skill = "echo" if "echo" in ready else ready[0]
