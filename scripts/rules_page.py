@@ -68,6 +68,27 @@ CATALOG = (
     ),
     ("index-unverified", "note", "A `.well-known` index has digests.", "tell its publisher"),
     (
+        "plugin-invalid",
+        "error",
+        "The `plugin.json` of an Agent Plugin follows its specification. Without that nothing of it is used.",
+        "correct it, or name the folder `skills` itself",
+    ),
+    ("plugin-field", "warning", "A `plugin.json` has known fields only.", "move the data into `extensions`"),
+    (
+        "plugin-skills",
+        "error",
+        "The `skills` of a plugin are a folder inside of it.",
+        "copy the folder into the plugin",
+    ),
+    ("plugin-mcp", "error", "The `mcp.json` of a plugin follows its specification.", "correct it"),
+    (
+        "plugin-server",
+        "note",
+        "A plugin has no MCP servers. They are not started.",
+        "add it to your client if you trust it",
+    ),
+    ("marketplace-plugin", "error", "A plugin of a marketplace can be used.", "the message says what went wrong"),
+    (
         "index-unwritable",
         "note",
         "The index of found skills can be stored. Without it, every start reads all files.",

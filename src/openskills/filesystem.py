@@ -26,6 +26,11 @@ def replace_file(path: Path, data: bytes) -> None:
     _replace(path, data, _OWNER_ONLY, durable=False)
 
 
+def replace_public_file(path: Path, data: bytes, *, executable: bool = False) -> None:
+    """Like `replace_file`, for a file that everybody may read: mode 0644, or 0755 if it is executable."""
+    _replace(path, data, 0o755 if executable else 0o644, durable=False)
+
+
 def replace_file_durably(path: Path, data: bytes) -> None:
     """Like `replace_file`, and the new content survives a power failure once this returns."""
     _replace(path, data, _OWNER_ONLY, durable=True)

@@ -65,10 +65,15 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "host_quota_bytes": ("OPENSKILL_HOST_QUOTA_BYTES",),
     "host_quota_uploads": ("OPENSKILL_HOST_QUOTA_UPLOADS",),
     "host_http_targets": ("OPENSKILL_HOST_HTTP_TARGETS",),
+    "host_publish": ("OPENSKILL_HOST_PUBLISH",),
+    "host_public_url": ("OPENSKILL_HOST_PUBLIC_URL",),
     "mcp_keys": ("OPENSKILL_MCP_KEYS",),
     "mcp_env": ("OPENSKILL_MCP_ENV",),
 }
 """The variables of each field of `Settings`; the first one that is set counts."""
+PUBLISH_MODES = ("keys", "open", "off")
+"""Who may read published skills; the first one is the default."""
+_BASE_URL = "http://127.0.0.1:8000"
 _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": _GIB, "t": 1024**4}
 
 
@@ -91,7 +96,9 @@ class Settings:
     of cores, at least 8. `host_auth` is `auto`, `on` or `off`. `host_history` is None when it is off.
     `host_http_targets` are the targets that the `http` runner may call. `host_uploads` is the directory of uploaded
     skills and files, or None if uploads are off; `host_upload_size` is the limit of one upload, the quotas are those of
-    each key.
+    each key. `host_publish` is who may read published skills: `keys` (as all other routes), `open` (everybody) or
+    `off`. `host_public_url` is the address of the host in published documents, without a trailing slash; None means
+    the one that a request was sent to.
 
     For MCP servers that skills and tools come from: `mcp_keys` has the key of each host, and `mcp_env` the names of
     variables that servers that are commands get, besides PATH, HOME and the like.
@@ -141,6 +148,8 @@ class Settings:
     host_upload_size: int
     host_quota_bytes: int
     host_quota_uploads: int
+    host_publish: str
+    host_public_url: str | None
     mcp_keys: Mapping[str, str] = field(repr=False)
     mcp_env: tuple[str, ...]
     environment: Mapping[str, str]
@@ -180,7 +189,7 @@ class Settings:
             workspace_ttl=_read_seconds(env, "OPENSKILL_WORKSPACE_TTL", _DAY),
             workspace_bytes=_read_amount(env, "OPENSKILL_WORKSPACE_BYTES", _GIB),
             workspace_files=_read_amount(env, "OPENSKILL_WORKSPACE_FILES", 50_000),
-            http_base_url=_read_base_url(env, "OPENSKILL_HTTP_BASE_URL", "http://127.0.0.1:8000"),
+            http_base_url=_read_base_url(env, "OPENSKILL_HTTP_BASE_URL", _BASE_URL),
             allowed_root=_read_directory(env, "OPENSKILL_ALLOWED_ROOT") or _resolve_here("data"),
             cli_dir=_read_directory(env, "OPENSKILL_CLI_DIR") or _resolve_here("skills_cli"),
             timeout_ms=_read_integer(env, "OPENSKILL_TIMEOUT_MS", DEFAULT_TIMEOUT_MS, 1, _MAX_WAIT_MS),
@@ -198,6 +207,8 @@ class Settings:
             host_upload_size=_read_amount(env, "OPENSKILL_HOST_UPLOAD_SIZE", 32 * 1024**2),
             host_quota_bytes=_read_amount(env, "OPENSKILL_HOST_QUOTA_BYTES", _GIB),
             host_quota_uploads=_read_integer(env, "OPENSKILL_HOST_QUOTA_UPLOADS", 1000, 1, 1_000_000),
+            host_publish=_read_choice(env, "OPENSKILL_HOST_PUBLISH", PUBLISH_MODES),
+            host_public_url=_read_public_url(env, "OPENSKILL_HOST_PUBLIC_URL"),
             mcp_keys=_read_keys(env, "OPENSKILL_MCP_KEYS"),
             mcp_env=_read_words(env, "OPENSKILL_MCP_ENV"),
             environment=env,
@@ -306,17 +317,26 @@ def _read_choice(env: Mapping[str, str], name: str, words: tuple[str, ...]) -> s
 
 
 def _read_base_url(env: Mapping[str, str], name: str, default: str) -> str:
-    value = _read_text(env, name) or default
+    return parse_base_url(_read_text(env, name) or default, name)
+
+
+def parse_base_url(text: str, field: str) -> str:
+    """Parse an http or https URL without user, query and fragment. Raises `InvalidArgument` for `field`."""
     try:
-        parts = urlsplit(value)
+        parts = urlsplit(text)
         known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         parts, known = None, False
-    if parts is None or not known or parts.query or parts.fragment or not value.isprintable() or " " in value:
-        raise InvalidArgument(name, f"invalid base URL {value!r}; use one such as {default}")
+    if parts is None or not known or parts.query or parts.fragment or not text.isprintable() or " " in text:
+        raise InvalidArgument(field, f"invalid base URL {text!r}; use one such as {_BASE_URL}")
     if parts.username is not None:
-        raise InvalidArgument(name, "contains a user name; put the key into OPENSKILL_API_KEY instead")
-    return value.rstrip("/")
+        raise InvalidArgument(field, "contains a user name; put the key into OPENSKILL_API_KEY instead")
+    return text.rstrip("/")
+
+
+def _read_public_url(env: Mapping[str, str], name: str) -> str | None:
+    value = _read_text(env, name)
+    return None if value is None else parse_base_url(value, name)
 
 
 def _read_optional_file(env: Mapping[str, str], name: str, default: Path) -> Path | None:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.adapters.mcp.oracles import Oracles, oracles
 from tests.conftest import RequireProgram
 from tests.docs.page import ROOT, Block, Step, blocks, pages, steps
 from tests.docs.reader import Reader, same
 from tests.executors.wheels import wheel
 from tests.servers.warm_openskills import WarmOpenskills
+
+__all__ = ["oracles"]
 
 FIRST = (ROOT / "README.md", ROOT / "docs/getting-started/first-skill.md")
 FEW = 6
@@ -34,6 +37,8 @@ def commands(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {shlex.join(warm.line)} "$@"\n')
     program.chmod(0o755)
+    if "$ npx skills " in request.node.callspec.params["page"].read_text("utf-8"):
+        write_npx(program.parent, request.getfixturevalue("oracles"))
     return program.parent
 
 
@@ -55,6 +60,14 @@ def reader(tmp_path: Path, commands: Path, monkeypatch: pytest.MonkeyPatch) -> I
         monkeypatch.setenv(f"PIP_{variable}", value)
     yield someone
     someone.stop()
+
+
+def write_npx(commands: Path, found: Oracles) -> None:
+    """`npx skills` as a program of the reader, without a download."""
+    program = commands / "npx"
+    client = found.installed / "node_modules" / "skills" / "bin" / "cli.mjs"
+    program.write_text(f'#!/bin/sh\nshift\nDISABLE_TELEMETRY=1 exec {found.node} {client} "$@"\n')
+    program.chmod(0o755)
 
 
 @pytest.mark.slow

@@ -211,7 +211,17 @@ class Catalog:
             problems.append(Problem("source-unavailable", f"{source.label}: {error}"))
             return ()
         problems.extend(fetched.problems)
-        return fetched.roots
+        return [one for root in fetched.roots for one in self._open_plugin(root, problems)]
+
+    def _open_plugin(self, root: Root, problems: list[Problem]) -> Sequence[Root]:
+        """The directories with the skills of a plugin; the directory itself if it is not one."""
+        if not root.is_plugin:
+            return (root,)
+        from openskills.catalog.sources.plugin import open_plugin
+
+        found = open_plugin(root)
+        problems.extend(found.problems)
+        return found.roots
 
     def _scan(self, root: Root, problems: list[Problem]) -> RootScan:
         if root.listed is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from openskills.catalog.root import ListedSkill, Progress, Root, no_progress
+from openskills.catalog.root import MAX_DEPTH, ListedSkill, Progress, Root, no_progress
 from openskills.catalog.skill import SKILL_FILE, SKIPPED, TICK_NS, NoSkillFile, Stamp, read_skill_file, stamp_of
 from openskills.errors import SourceUnavailable
 from openskills.filesystem import replace_file
@@ -67,9 +67,6 @@ class RootScan:
         """Whether anything had to be read again."""
         return self.read > 0
 
-
-MAX_DEPTH = 6
-"""How many levels of directories below a root are searched."""
 
 MAX_DIRECTORIES = 50_000
 """How many directories below a root are searched."""
@@ -128,8 +125,9 @@ class _RootScanner:
         return RootScan(self._visited, tuple(self._problems), self._read + len(gone))
 
     def _iter_children(self, place: _ScanDirectory, folder: Folder, seen: set[str]) -> Iterator[_ScanDirectory]:
-        if place.depth >= MAX_DEPTH:
-            if folder.children:
+        if place.depth >= self._root.max_depth:
+            # A root with another limit has its own rules about where skills are.
+            if folder.children and self._root.max_depth == MAX_DEPTH:
                 message = f"directories more than {MAX_DEPTH} levels deep were not searched; move the skills up"
                 self._problems.append(Problem("scan-limit", message, Severity.WARNING, path=place.path))
             return
@@ -153,7 +151,9 @@ class _RootScanner:
         if problem is None:
             text, problem = decode(data)
             if problem is None:
-                return replace(parse_skill_file(text, place.path, self._stable_stamp(stamp)), seen=stamp)
+                return replace(
+                    parse_skill_file(text, place.path, self._stable_stamp(stamp), strict=self._root.strict), seen=stamp
+                )
         return SkillFileEntry(self._stable_stamp(stamp), None, (problem.with_path(f"{place.path}/{SKILL_FILE}"),))
 
     def _read_folder(self, place: _ScanDirectory) -> Folder:
@@ -200,8 +200,8 @@ class _RootScanner:
         return stamp if stamp is not None and max(stamp[0], stamp[1]) < self._fresh_after else None
 
 
-def parse_skill_file(text: str, directory: str, stamp: Stamp | None) -> SkillFileEntry:
-    """Read a SKILL.md leniently: its fields, or None if unusable, and its problems."""
+def parse_skill_file(text: str, directory: str, stamp: Stamp | None, *, strict: bool = False) -> SkillFileEntry:
+    """Read a SKILL.md: its fields, or None if unusable, and its problems. Lenient unless `strict`."""
     parsed = parse(text)
     manifest, fields = parsed.manifest, parsed.front.fields
     problems = list(parsed.problems)
@@ -219,7 +219,7 @@ def parse_skill_file(text: str, directory: str, stamp: Stamp | None) -> SkillFil
             problems.append(Problem("name-unsafe", message))
     if not problems:
         return SkillFileEntry(stamp, fields, (), manifest)
-    known = _locate_problems(directory, sorted(relax_problems(problems), key=position_key))
+    known = _locate_problems(directory, sorted(problems if strict else relax_problems(problems), key=position_key))
     if select_errors(known):
         return SkillFileEntry(stamp, None, known)
     return SkillFileEntry(stamp, fields, known, manifest)
@@ -295,6 +295,7 @@ def save_index(directory: Path, root: Root, scan: RootScan) -> None:
 
 def _index_path(directory: Path, root: Root) -> Path:
     key = f"{os.path.realpath(root.path)}\0{os.path.abspath(root.path)}\0{root.confine}"
+    key += f"\0{root.max_depth}\0{root.strict}" if root.strict or root.max_depth != MAX_DEPTH else ""
     return directory / "index" / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:32]}.json"
 
 

@@ -1,13 +1,17 @@
 """The protocols `Source` and `Progress`, and `Root`, a local directory to search for skills."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from openskills.arguments import check_arguments
-from openskills.catalog.skill import RemoteFiles
+from openskills.catalog.skill import SKILL_FILE, RemoteFiles
 from openskills.skillmd.problem import Problem
+
+MAX_DEPTH = 6
+"""How many levels of directories below a root are searched."""
 
 
 class Progress(Protocol):
@@ -41,7 +45,8 @@ class Root:
     Links to directories are followed only within `confine`, or anywhere if it is None. `watch` is False for a
     directory that changes only when it is fetched again. `approved` has the stamps of the files that may be used, by
     real path, if the user had to trust them. With `listed`, the directory is not searched: these are its skills, by the
-    directories where their files will be.
+    directories where their files will be. `max_depth` is how many levels below it are searched. With `strict`,
+    skills that do not follow the specification are not used, even if they could be.
     """
 
     path: Path
@@ -50,6 +55,15 @@ class Root:
     watch: bool = True
     approved: Mapping[str, tuple[int, int, int, int]] | None = field(default=None, hash=False, repr=False)
     listed: Mapping[str, ListedSkill] | None = field(default=None, hash=False, repr=False)
+    max_depth: int = MAX_DEPTH
+    strict: bool = False
+
+    @property
+    def is_plugin(self) -> bool:
+        """Whether the directory is an Agent Plugin: it has a `plugin.json` and is not a skill."""
+        if self.listed is not None or self.approved is not None:
+            return False
+        return os.path.lexists(self.path / "plugin.json") and not os.path.lexists(self.path / SKILL_FILE)
 
     def can_follow(self, real: str) -> bool:
         """Whether a link to the real path `real` is followed."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from openskills.catalog.discovery import Folder, SkillFileEntry, discover
 from openskills.catalog.root import Progress, Root, no_progress
 from openskills.catalog.skill import SKILL_FILE, find_resources, read_skill_text
+from openskills.catalog.sources.plugin import open_plugin
 from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.filesystem import rewrite_file
 from openskills.paths import inside, open_inside
@@ -74,18 +75,22 @@ class SkillFolderList:
 def find_skill_folders(paths: Iterable[str | os.PathLike[str]], progress: Progress = no_progress) -> SkillFolderList:
     """Find the skills of some paths: a skill, its SKILL.md, or a directory with skills in it.
 
-    A directory without any skill is listed itself, so that its result says what is missing. Raises `InvalidArgument`
-    for a path that does not exist.
+    Of an Agent Plugin, the manifest and the servers are checked too. Another directory without any skill is listed
+    itself, so that its result says what is missing. Raises `InvalidArgument` for a path that does not exist.
     """
     skills: dict[Path, None] = {}
     oddities: list[ValidationResult] = []
     for path in paths:
         folder = resolve_skill_folder(path)
-        scan = discover(Root(folder, str(folder)), progress=progress)
-        found = [Path(directory) for directory, entry in scan.visited.items() if isinstance(entry, SkillFileEntry)]
-        skills.update(dict.fromkeys(found or [folder]))
-        odd = [problem for entry in scan.visited.values() if isinstance(entry, Folder) for problem in entry.problems]
-        oddities += [ValidationResult(problem.path, None, (problem,)) for problem in (*odd, *scan.problems)]
+        root = Root(folder, str(folder))
+        plugin = open_plugin(root) if root.is_plugin else None
+        oddities += [ValidationResult(problem.path, None, (problem,)) for problem in plugin.problems] if plugin else []
+        for place in plugin.roots if plugin else (root,):
+            scan = discover(place, progress=progress)
+            found = [Path(directory) for directory, entry in scan.visited.items() if isinstance(entry, SkillFileEntry)]
+            skills.update(dict.fromkeys(found if plugin else found or [folder]))
+            odd = [problem for one in scan.visited.values() if isinstance(one, Folder) for problem in one.problems]
+            oddities += [ValidationResult(problem.path, None, (problem,)) for problem in (*odd, *scan.problems)]
     return SkillFolderList(tuple(skills), tuple(dict.fromkeys(oddities)))
 
 

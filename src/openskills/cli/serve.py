@@ -33,7 +33,7 @@ from openskills.cli.parameters import (
 )
 from openskills.cli.trust import collect_grants
 from openskills.errors import InvalidArgument, MissingExtra
-from openskills.settings import parse_seconds
+from openskills.settings import PUBLISH_MODES, parse_base_url, parse_seconds
 
 if TYPE_CHECKING:
     from openskills.host.auth import StoredKey
@@ -83,6 +83,12 @@ def serve(
     mcp_tools: Annotated[
         str, option("--mcp-tools", "WHICH", "Tools of /mcp: session, hosted, both, or off for no /mcp.")
     ] = "both",
+    publish: Annotated[
+        Text, option("--publish", "WHO", "Who may read and install skills: keys, open (everybody) or off.")
+    ] = None,
+    public_url: Annotated[
+        Text, option("--public-url", "URL", "The address of this host for other machines, used in published documents.")
+    ] = None,
     json_log: Annotated[Text, option("--json-log", "FILE", "Log invocations as lines of JSON; - is stdout.")] = None,
     grace: Annotated[float, option("--grace", "S", "Seconds to finish running invocations at shutdown.", min=0)] = 30.0,
 ) -> None:
@@ -106,7 +112,9 @@ def serve(
       openskills serve --skills skills/ --derive-schemas help
       uvicorn openskills.host.app:app       the same with any ASGI server
 
-    MCP clients use /mcp: skills are tools there, and those of PATH can be loaded and run.
+    MCP clients use /mcp: skills are tools there, and those of PATH can be loaded and run. The skills of PATH are also
+    published: `npx skills add URL` installs them, and /marketplace.json is for Claude Code and Codex. Publishing needs
+    keys as everything else does; with --publish open, everybody who can reach the host may read the skills of PATH.
 
     GET /skills lists the skills, GET /docs describes the endpoints, GET /openapi.json is for generated clients.
     """
@@ -119,6 +127,8 @@ def serve(
         executor=executor or settings.executor,
         host_concurrency=concurrency or settings.host_concurrency,
         host_queue=settings.host_queue if queue is None else queue,
+        host_publish=parse_publish(publish, settings),
+        host_public_url=settings.host_public_url if public_url is None else parse_base_url(public_url, "--public-url"),
     )
     try:
         from openskills.host import server
@@ -162,6 +172,13 @@ def serve(
     warn("stopped")
 
 
+def parse_publish(text: str | None, settings: "Settings") -> str:
+    """Who may read published skills. Raises `InvalidArgument`."""
+    if text is not None and text not in PUBLISH_MODES:
+        raise InvalidArgument("--publish", f"{text[:50]!r} is not one of {', '.join(PUBLISH_MODES)}")
+    return text or settings.host_publish
+
+
 def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: bool) -> None:
     from openskills.host.runners.kinds import describe_isolation
 
@@ -201,6 +218,8 @@ def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: b
         warn("authentication: off (this machine only)")
     else:
         warn("authentication: off; anyone who can reach this address can run these skills")
+    if settings.host_publish == "open":
+        warn("publishing: open; anyone who can reach this address can read and install the skills of PATH")
     if not ready:
         return
     skill = "echo" if "echo" in ready else ready[0]

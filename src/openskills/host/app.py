@@ -31,6 +31,7 @@ from openskills.host.invoke import (
 from openskills.host.lifecycle import drain_on_signals, exit_with_supervisor, remove_orphaned_dirs
 from openskills.host.mcp import McpRoute
 from openskills.host.parts import HostOptions, HostParts, open_parts
+from openskills.host.publication import PublishedSkills, publish_route
 from openskills.host.registry.reload import prepare_all, reload_on_hangup, watch
 from openskills.host.routes import (
     AuthenticatedRoute,
@@ -126,8 +127,27 @@ def create_app(
         Route("/tools", AuthenticatedRoute(export_tools), methods=["GET"]),
         Route("/mcp", AuthenticatedRoute(McpRoute().handle)),
         Route("/v1/{path:path}", VendorApi()),
+        *_list_published_routes(PublishedSkills()),
     ]
     return app
+
+
+def _list_published_routes(published: PublishedSkills) -> list[Route]:
+    handlers = {
+        "/marketplace.json": published.show_marketplace,
+        "/plugins/{name}.zip": published.send_plugin,
+        "/published": published.show_published,
+        "/api/search": published.search,
+        "/api/download/{owner}/{repo}/{slug}": published.download,
+    }
+    for place in ("", "/{scope}"):
+        handlers |= {
+            f"{place}/.well-known/agent-skills/index.json": published.show_index,
+            f"{place}/.well-known/agent-skills/{{path:path}}": published.send_file,
+            f"{place}/.well-known/skills/index.json": published.show_old_index,
+            f"{place}/.well-known/skills/{{path:path}}": published.send_file,
+        }
+    return [Route(path, PublicRoute(publish_route(one)), methods=["GET"]) for path, one in handlers.items()]
 
 
 @asynccontextmanager

@@ -307,6 +307,12 @@ def wrong_host(host: str) -> Failure:
     return _build_failure(421, "MISDIRECTED", said)
 
 
+def unknown_public_url(host: str) -> Failure:
+    """421 for a document with absolute URLs, if the address of this host is not known."""
+    said = f"{_excerpt(host)} may not be this host; use its address, or set OPENSKILL_HOST_PUBLIC_URL"
+    return _build_failure(421, "MISDIRECTED", said)
+
+
 def wrong_origin(origin: str) -> Failure:
     """403 against DNS rebinding: a request of a web page from elsewhere."""
     return _build_failure(403, "FORBIDDEN", f"web pages of {_excerpt(origin)} may not use this host")

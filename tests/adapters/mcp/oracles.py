@@ -1,4 +1,4 @@
-"""Programs of others that judge our MCP server: the conformance suite and the Inspector, run by Node."""
+"""Programs of others, run by Node: the conformance suite and the Inspector for MCP, and `npx skills`."""
 
 import os
 import subprocess
@@ -26,11 +26,15 @@ class Oracles:
     def inspect(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self._run(f"{_PACKAGES}/inspector/clients/launcher/build/index.js", "--cli", *arguments)
 
-    def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def skills(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """`npx skills`, which must not report to its makers."""
+        return self._run("node_modules/skills/bin/cli.mjs", *arguments, DISABLE_TELEMETRY="1", **environment)
+
+    def _run(self, program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [self.node, str(self.installed / program), *arguments],
             cwd=self.directory,
-            env={"HOME": str(self.directory), "PATH": f"{Path(self.node).parent}:/usr/bin:/bin"},
+            env={"HOME": str(self.directory), "PATH": f"{Path(self.node).parent}:/usr/bin:/bin", **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -47,7 +51,7 @@ def oracles(tmp_path: Path) -> Oracles:
         for option in ("--node", "--directory")
     )
     if not Path(found, "complete").exists():
-        reason = "needs the MCP conformance suite and the Inspector; install them with scripts/npm_oracles.sh"
+        reason = "needs npm packages; install them with scripts/npm_oracles.sh"
         if os.environ.get("CI") == "true":
             pytest.fail(f"{reason} (CI=true, so this is a failure and not a skip)")
         pytest.skip(reason)

@@ -18,8 +18,9 @@ from openskills.settings import Settings
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _PIN = re.compile(r"(.*)#sha256=([^#]*)")
 _SKILL_URI = re.compile(r"(.*)#([A-Za-z][A-Za-z0-9+.-]*://[^#]*/SKILL\.md)")
+_MARKETPLACE = "marketplace.json"
 _SUPPORTED = (
-    "a folder, a SKILL.md, a .zip or .tar.gz file, an http(s) URL of an archive, a SKILL.md or an index.json, "
+    "a folder, a SKILL.md, a .zip or .tar.gz file, a marketplace.json, an http(s) URL of one of them or an index.json, "
     "git+https://, git+ssh://, git+file://, package:NAME, packages:, mcp+https://HOST/PATH, mcp:COMMAND"
 )
 
@@ -86,6 +87,11 @@ def _address_source(scheme: str, address: str, pin: str | None, settings: Settin
         raise InvalidArgument("source", f"{redact(address)!r}: has a # before an @; in a password write # as %23")
     if not parts.hostname:
         raise InvalidArgument("source", f"{redact(address)!r} has no host")
+    if parts.path.endswith(f"/{_MARKETPLACE}"):
+        from openskills.catalog.sources.plugin import MarketplaceSource
+
+        url = parts._replace(fragment="").geturl()
+        return MarketplaceSource(url, redact(url), settings, pin)
     from openskills.catalog.sources.web import WebSource
 
     return WebSource(parts._replace(fragment="").geturl(), settings.skills_cache_dir, pin)
@@ -104,6 +110,10 @@ def _local_source(text: str, pin: str | None, settings: Settings) -> Source:
     # Not `expanduser`: the home of the settings counts, not that of the process.
     path = settings.home / text[2:] if text == "~" or text.startswith("~/") else Path(text)
     try:
+        if path.name == _MARKETPLACE and path.is_file() and pin is None:
+            from openskills.catalog.sources.plugin import MarketplaceSource
+
+            return MarketplaceSource(str(path.absolute()), text, settings)
         return LocalSource(path.absolute(), text, settings.skills_cache_dir, pin)
     except FileNotFoundError:
         raise InvalidArgument("source", f"{text!r}: the current directory was removed; use an absolute path") from None
