@@ -7,15 +7,13 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from openskills.arguments import find_plugin
 from openskills.errors import InvalidArgument, MissingExtra
-from openskills.filesystem import make_private
 from openskills.host import http
-from openskills.host.auth import WRITE_SCOPE, Principal, is_loopback
+from openskills.host.auth import Principal, is_loopback
 from openskills.host.http import HttpExchange, HttpRefusal, Message, Receive, Scope, Send, read_body
 from openskills.host.model import SkillOutputEvent
 from openskills.host.openapi import build_tools
@@ -134,7 +132,7 @@ class McpRoute:
         if exchange.method == "POST":
             limits = parts.settings.host_max_body, parts.options.body_seconds
             receive = _replay(await read_body(exchange, limits[0], timeout=limits[1]), exchange.receive)
-        owner = _find_upload_owner(parts, principal)
+        owner = parts.find_upload_owner(principal)
         endpoint = self._endpoints.get(owner) or await self._open(parts, owner)
         caller = HostCaller(parts.host, principal, _read_session_name(exchange))
         exchange.answered = True
@@ -148,7 +146,7 @@ class McpRoute:
             open_endpoint = await asyncio.to_thread(load_adapter)
             endpoint: EndpointProtocol = await open_endpoint(
                 parts.settings,
-                _list_skill_directories(parts, owner),
+                parts.list_skill_directories(owner),
                 HostTools(parts.host, parts.registry),
                 tools=parts.options.mcp_tools,
                 workers=parts.options.workers,
@@ -158,22 +156,6 @@ class McpRoute:
             parts.on_reload.append(endpoint.announce_changes)
             self._endpoints[owner] = endpoint
             return endpoint
-
-
-def _find_upload_owner(parts: HostParts, principal: Principal) -> str:
-    """The owner of private skills whose endpoint the caller uses; empty for the common one."""
-    owner, uploads = principal.owner, parts.uploads
-    if uploads is None or not owner:
-        return ""
-    return owner if WRITE_SCOPE in principal.scopes or uploads.get_live(owner).is_dir() else ""
-
-
-def _list_skill_directories(parts: HostParts, owner: str) -> tuple[Path, ...]:
-    """The directories of SKILL.md folders; of equal names the later one counts."""
-    if parts.uploads is None:
-        return parts.options.skills
-    shared, own = parts.uploads.get_live(""), parts.uploads.get_live(owner)
-    return (shared, *parts.options.skills, *((make_private(own),) if owner else ()))
 
 
 async def _close_at_shutdown(shutdown: asyncio.Event, endpoint: EndpointProtocol) -> None:

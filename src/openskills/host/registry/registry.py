@@ -15,7 +15,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal
 
-from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument, InvalidSkill, UnknownSkill
 from openskills.executors.requests import InstallMode, PackageOptions
 from openskills.executors.staging.packages import PackageSet
@@ -349,10 +348,6 @@ class Registry:
         """All skills, usable or not, sorted by id."""
         return self._offer.entries
 
-    def list_skill_folders(self) -> tuple[Skill, ...]:
-        """The SKILL.md folders of the operator that models may see."""
-        return self._skill_folders.list_skills()
-
     def set_problem(self, registration: Registration, problem: Problem | None) -> None:
         """Mark a skill as unavailable, or with None as available, until it changes.
 
@@ -573,15 +568,15 @@ class Registry:
 
 
 class UploadedFolders:
-    """The skills of a `SkillStore` that are served. They are code of strangers: no grants of the operator apply.
+    """The skills of a `SkillStore` that are served.
 
-    The id of a private skill ends with the name of the key that owns it.
+    They are code of strangers: no grants of the operator apply, and they see no directory of the host. The id of a
+    private skill ends with the name of the key that owns it.
     """
 
     def __init__(self, settings: Settings, directory: Path, kinds: Collection[str] | None, *, read_help: bool) -> None:
-        nothing = directory / ".none"
-        # They see no directory of the host.
-        self._settings = replace(settings, cli_dir=nothing, allowed_root=nothing, host_roots=())
+        # There are no manifests of the operator among them.
+        self._settings = replace(settings, cli_dir=directory / ".none", host_roots=())
         self.directory = directory
         self._kinds = kinds
         self._read_help = read_help
@@ -617,7 +612,7 @@ class UploadedFolders:
 
 
 def _add_owner(entry: RegistryEntry, mark: str) -> RegistryEntry:
-    registration = entry.registration and replace(entry.registration, id=f"{entry.id}{mark}")
+    registration = entry.registration and replace(entry.registration, id=f"{entry.id}{mark}", allowed_root=None)
     return replace(entry, id=f"{entry.id}{mark}", registration=registration, rank=_UPLOAD_RANK)
 
 

@@ -34,7 +34,7 @@ from openskills.host.invoke import add_allow_header, options_response
 from openskills.host.mcp import check_origin
 from openskills.host.model import Failure
 from openskills.host.parts import HostParts
-from openskills.host.registry.reload import reload
+from openskills.host.registry.reload import notify_reload, reload
 from openskills.host.routes import get_parts
 from openskills.host.skills import SHARED, SkillStore, StagedSkill, UploadAccess
 from openskills.host.vendors.anthropic import AnthropicDialect
@@ -238,8 +238,7 @@ class VendorRequest:
         """Let everybody see what has changed, before the caller is told that it has."""
         if not await reload(self.parts):
             # A skill without scripts is for MCP clients only.
-            for notify in self.parts.on_reload:
-                await notify()
+            await notify_reload(self.parts)
 
     async def _update_skill(self) -> HttpResponse:
         body = await read_body(self._exchange, self.parts.settings.host_max_body)
