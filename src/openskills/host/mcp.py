@@ -24,6 +24,8 @@ from openskills.host.service import Host
 ENTRY_POINT_GROUP = "openskills.endpoints"
 MCP_TOOLS = ("session", "hosted", "both", "off")
 """Which tools MCP clients get: those of sessions, hosted skills, both, or none at all."""
+MAX_ENDPOINTS = 32
+"""Each has a catalog that it watches."""
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
@@ -114,7 +116,8 @@ class EndpointProtocol(Protocol):
 class McpRoute:
     """Opens the adapter with the first request. Belongs to one host.
 
-    Keys that may upload skills of their own have an endpoint each, because each of them has other skills.
+    Keys that may upload skills of their own have an endpoint each, because each of them has other skills. Of more than
+    `MAX_ENDPOINTS`, the one that was not used for the longest time is closed.
     """
 
     def __init__(self) -> None:
@@ -134,6 +137,8 @@ class McpRoute:
             receive = _replay(await read_body(exchange, limits[0], timeout=limits[1]), exchange.receive)
         owner = parts.find_upload_owner(principal)
         endpoint = self._endpoints.get(owner) or await self._open(parts, owner)
+        # Most recently used last.
+        self._endpoints[owner] = self._endpoints.pop(owner, endpoint)
         caller = HostCaller(parts.host, principal, _read_session_name(exchange))
         exchange.answered = True
         await endpoint.handle(exchange.scope, receive, exchange.send, caller)
@@ -151,6 +156,11 @@ class McpRoute:
                 tools=parts.options.mcp_tools,
                 workers=parts.options.workers,
             )
+            oldest = next((one for one in self._endpoints if one), "")
+            if oldest and len(self._endpoints) >= MAX_ENDPOINTS:
+                closing = self._endpoints.pop(oldest)
+                parts.on_reload.remove(closing.announce_changes)
+                await closing.close()
             ending = asyncio.create_task(_close_at_shutdown(parts.shutdown, endpoint))
             parts.exit_stack.push_async_callback(_end, ending, endpoint)
             parts.on_reload.append(endpoint.announce_changes)

@@ -311,9 +311,9 @@ class SkillStore:
     async def add_file(
         self, access: UploadAccess, content: Path, name: str, mime_type: str, purpose: str, expires: float | None
     ) -> StoredFile:
-        """Store a file; `expires` is in seconds since 1970. It belongs to the caller alone, or is shared."""
+        """Store a file; `expires` is in seconds since 1970. Files are never shared between keys."""
         access.check_change(access.writes or "")
-        owner = access.writes or SHARED
+        owner = access.owner
         digest, size = await asyncio.to_thread(hash_content, content)
         await asyncio.to_thread(self._place_blob, content, digest)
 
@@ -330,7 +330,7 @@ class SkillStore:
         self, access: UploadAccess, page: ListPage, purpose: str | None = None
     ) -> tuple[list[StoredFile], bool]:
         """The files that the caller may see, by age, and whether there are more."""
-        where, arguments = "owner IN (?, '') AND coalesce(expires, ?) >= ?", (access.owner, now := time.time(), now)
+        where, arguments = "owner = ? AND coalesce(expires, ?) >= ?", (access.owner, now := time.time(), now)
         if purpose is not None:
             where, arguments = f"{where} AND purpose = ?", (*arguments, purpose)
         return await self._list(_FILES, "id", where, arguments, page, lambda row: StoredFile(*row))
@@ -344,7 +344,7 @@ class SkillStore:
 
         def remove(connection: sqlite3.Connection) -> StoredFile:
             file = _get_file(connection, access, file_id)
-            access.check_change(file.owner)
+            access.check_change(access.writes or "")
             connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
             return file
 
@@ -493,7 +493,7 @@ def _get_version(connection: sqlite3.Connection, skill: StoredSkill, version: st
 
 def _get_file(connection: sqlite3.Connection, access: UploadAccess, file_id: str) -> StoredFile:
     now = time.time()
-    where = "id = ? AND owner IN (?, '') AND coalesce(expires, ?) >= ?"
+    where = "id = ? AND owner = ? AND coalesce(expires, ?) >= ?"
     rows = select_rows(connection, f"{_FILES} WHERE {where}", (file_id, access.owner, now, now))
     if not rows:
         raise UnknownUpload("file", file_id)

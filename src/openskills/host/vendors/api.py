@@ -96,13 +96,15 @@ class VendorApi:
         methods = request.find_handlers()
         if methods is None or request.parts.uploads is None:
             raise HttpRefusal(http.unknown_address(exchange.path))
+        if "GET" in methods:
+            methods = {**methods, "HEAD": methods["GET"]}
         allowed = (*methods, "OPTIONS")
         if exchange.method == "OPTIONS":
             return options_response(exchange, allowed)
         handler = methods.get(exchange.method)
         if handler is None:
             raise HttpRefusal(http.wrong_method(exchange.method, allowed), allow=allowed)
-        if exchange.method == "GET":
+        if exchange.method in {"GET", "HEAD"}:
             return await handler()
         # A page of another site may send a form without asking first.
         check_origin(exchange)
