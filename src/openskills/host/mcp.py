@@ -117,10 +117,11 @@ class McpRoute:
     """Opens the adapter with the first request. Belongs to one host.
 
     Keys that may upload skills of their own have an endpoint each, because each of them has other skills. Of more than
-    `MAX_ENDPOINTS`, the one that was not used for the longest time is closed.
+    `max_endpoints`, the one that was not used for the longest time is closed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_endpoints: int = MAX_ENDPOINTS) -> None:
+        self._max_endpoints = max_endpoints
         self._opening = asyncio.Lock()
         self._endpoints: dict[str, EndpointProtocol] = {}
 
@@ -157,7 +158,7 @@ class McpRoute:
                 workers=parts.options.workers,
             )
             oldest = next((one for one in self._endpoints if one), "")
-            if oldest and len(self._endpoints) >= MAX_ENDPOINTS:
+            if oldest and len(self._endpoints) >= self._max_endpoints:
                 closing = self._endpoints.pop(oldest)
                 parts.on_reload.remove(closing.announce_changes)
                 await closing.close()

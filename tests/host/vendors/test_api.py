@@ -9,8 +9,11 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from starlette.routing import Route
 
+from openskills.host.mcp import McpRoute
 from openskills.host.parts import HostOptions
+from openskills.host.routes import AuthenticatedRoute
 from tests.host.hosting import Served
 from tests.host.vendors.uploading import (
     PUBLISHER,
@@ -204,3 +207,15 @@ async def test_mcp_clients_see_an_upload_at_once_if_they_may(tmp_path: Path, hos
     async with connected(host, bob) as client:
         loaded = await client.call_tool("skill_load", {"skill": "shared-one"})
         assert "Say Hello" in str(loaded.content)
+
+
+def test_the_number_of_mcp_endpoints_is_limited(tmp_path: Path, host: Served) -> None:
+    host.app.router.routes.append(Route("/few", AuthenticatedRoute(McpRoute(max_endpoints=2).handle)))
+    keys = [key_in(tmp_path, f"writer{number}", scopes=WRITER) for number in range(3)]
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Accept": "application/json, text/event-stream"}
+    for key in (*keys, keys[0]):
+        answer = host.client.post("/few", json=body, headers={**headers, "Mcp-Method": "tools/list", **bearer(key)})
+        assert answer.json()["result"]["tools"] == []
+    assert len(host.parts.on_reload) == 2
