@@ -20,6 +20,8 @@ def sdk(name: str) -> Any:
 def serve(make: Callable[[], Answer]) -> None:
     """Say that all is ready, then answer until there is no more input."""
     logging.disable(logging.CRITICAL)
+    # The directory of this script has a module named mcp, which must not hide the package.
+    sys.path.append(sys.path.pop(0))
     # Libraries print what they like; answers go where standard output went.
     answers, sys.stdout = sys.stdout, sys.stderr
     loop = asyncio.new_event_loop()

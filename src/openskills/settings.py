@@ -88,9 +88,10 @@ class Settings:
 
     For the skill host: `allowed_root` is where hosted skills may read, `cli_dir` has their scripts and manifests, and
     `http_base_url` is its address for clients, without a trailing slash. `host_concurrency` 0 means twice the number
-    of cores. `host_auth` is `auto`, `on` or `off`. `host_history` is None when it is off. `host_http_targets` are the
-    targets that the `http` runner may call. `host_uploads` is the directory of uploaded skills and files, or None if
-    uploads are off; `host_upload_size` is the limit of one upload, the quotas are those of each key.
+    of cores, at least 8. `host_auth` is `auto`, `on` or `off`. `host_history` is None when it is off.
+    `host_http_targets` are the targets that the `http` runner may call. `host_uploads` is the directory of uploaded
+    skills and files, or None if uploads are off; `host_upload_size` is the limit of one upload, the quotas are those of
+    each key.
 
     For MCP servers that skills and tools come from: `mcp_keys` has the key of each host, and `mcp_env` the names of
     variables that servers that are commands get, besides PATH, HOME and the like.

@@ -169,7 +169,15 @@ def test_a_web_page_from_elsewhere_gets_nothing(host: Served) -> None:
     assert post(host, "tools/list").status_code == 200
     rebound = post(host, "tools/list", {"Host": "evil.example:80", "Origin": "http://evil.example:80"})
     assert rebound.status_code == 421
-    for origin in ("http://evil.example", "null", "http://127.0.0.1.evil.example", "file://", "chrome-extension://x"):
+    for origin in (
+        "http://evil.example",
+        "null",
+        "http://127.0.0.1.evil.example",
+        "file://",
+        "chrome-extension://x",
+        "http://[",
+        "app://localhost",
+    ):
         refused = post(host, "tools/list", {"Origin": origin})
         assert refused.status_code == 403, origin
         assert "may not use this host" in refused.json()["error"]["message"]
@@ -216,18 +224,112 @@ async def test_a_key_sees_and_uses_only_what_its_scopes_have(host: Served, tmp_p
             await client.call_tool("skill_run", {"skill": "report", "command": "id"})
 
 
+INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+def start_command(host: Served, headers: dict[str, str], path: Path, query: str = "") -> dict[str, str]:
+    """Open a connection that starts an interactive command, without `notifications/initialized`."""
+    opened = host.client.post(f"/mcp{query}", json=INITIALIZE, headers={**ACCEPT, **headers})
+    headers = {**ACCEPT, **headers, "Mcp-Session-Id": opened.headers["mcp-session-id"]}
+    command = f"echo $$ > {path}.new; mv {path}.new {path}; sleep 600"
+    for name, arguments in (("skill_load", {}), ("skill_exec", {"command": command})):
+        params = {"name": name, "arguments": {"skill": "report", **arguments}}
+        body = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+        assert host.client.post(f"/mcp{query}", json=body, headers=headers).is_success
+    eventually(path.exists)
+    return headers
+
+
+@pytest.mark.parametrize("query", ["", "?session=work"])
+def test_a_client_that_ends_its_connection_ends_its_commands(host: Served, tmp_path: Path, query: str) -> None:
+    headers = start_command(host, {}, tmp_path / "pid", query)
+    assert host.client.delete("/mcp", headers=headers).is_success
+    eventually(lambda: not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists())
+
+
+def list_workspaces(directory: Path) -> list[Path]:
+    return [path for path in settings_in(directory).state_dir.glob("workspaces/*/*") if path.is_dir()]
+
+
+def test_the_workspace_of_a_connection_is_removed_with_it_and_that_of_a_named_session_stays(
+    host: Served, tmp_path: Path
+) -> None:
+    temporary = start_command(host, {}, tmp_path / "first")
+    named = start_command(host, {}, tmp_path / "second", "?session=work")
+    both = len(list_workspaces(tmp_path))
+    assert both
+    host.client.delete("/mcp", headers=temporary)
+    eventually(lambda: len(list_workspaces(tmp_path)) < both)
+    left = len(list_workspaces(tmp_path))
+    host.client.delete("/mcp", headers=named)
+    eventually(lambda: not Path(f"/proc/{(tmp_path / 'second').read_text().strip()}").exists())
+    assert len(list_workspaces(tmp_path)) == left > 0
+
+
+def test_revoking_a_key_ends_the_commands_of_its_sessions(host: Served, tmp_path: Path) -> None:
+    key = key_in(tmp_path, "partner")
+    key_in(tmp_path, "other")
+    eventually(lambda: post(host, "tools/list").status_code == 401)
+    start_command(host, {"Authorization": f"Bearer {key}"}, tmp_path / "pid")
+    revoke_key(settings_in(tmp_path).host_keys, "partner")
+    eventually(lambda: not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists())
+
+
+async def test_running_commands_count_against_the_concurrency_of_their_key(host: Served, tmp_path: Path) -> None:
+    key = key_in(tmp_path, concurrency=1)
+    eventually(lambda: post(host, "tools/list").status_code == 401)
+    async with connected(host, key) as client:
+        await client.call_tool("skill_load", {"skill": "report"})
+        command = {"skill": "report", "command": "cat"}
+        first = await client.call_tool("skill_exec", command)
+        assert not first.is_error
+        second = await client.call_tool("skill_exec", command)
+        assert second.is_error
+        assert "end one with skill_kill_session" in second.content[0].text
+        running = {"session_id": first.structured_content["session_id"]}
+        assert not (await client.call_tool("skill_write_stdin", {**running, "chars": "x"})).is_error
+        assert not (await client.call_tool("skill_kill_session", running)).is_error
+        assert not (await client.call_tool("skill_exec", command)).is_error
+
+
+def test_requests_that_call_nothing_are_limited_too(host: Served, tmp_path: Path) -> None:
+    key = key_in(tmp_path, rate_per_second=0.001, burst=1)
+    eventually(lambda: post(host, "tools/list").status_code == 401)
+    headers = {"Authorization": f"Bearer {key}"}
+    answers = [post(host, "tools/list", headers).json() for _ in range(11)]
+    assert [("error" in answer) for answer in answers] == [False] * 10 + [True]
+    assert "rate limit" in answers[-1]["error"]["message"]
+    assert host.client.post("/mcp", json=INITIALIZE, headers={**ACCEPT, **headers}).status_code == 429
+
+
+def test_a_client_that_opens_ever_new_connections_loses_its_oldest(host: Served) -> None:
+    names = [host.client.post("/mcp", json=INITIALIZE, headers=ACCEPT).headers["mcp-session-id"] for _ in range(65)]
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+
+    def ask(name: str) -> int:
+        return host.client.post("/mcp", json=ping, headers={**ACCEPT, "Mcp-Session-Id": name}).status_code
+
+    eventually(lambda: ask(names[0]) == 404)
+    assert [ask(name) for name in (names[1], names[64])] == [200, 200]
+
+
+def test_a_handshake_keeps_no_large_body(host: Served) -> None:
+    information = {"name": "x" * 100_000, "version": "1"}
+    body = {**INITIALIZE, "params": {**INITIALIZE["params"], "clientInfo": information}}
+    assert host.client.post("/mcp", json=body, headers=ACCEPT).status_code == 413
+
+
 async def test_the_session_of_one_key_does_not_exist_for_another(host: Served, tmp_path: Path) -> None:
     mine, yours = key_in(tmp_path, "mine"), key_in(tmp_path, "yours")
     eventually(lambda: post(host, "tools/list").status_code == 401)
-    body = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
-    }
-    accept = {"Accept": "application/json, text/event-stream"}
-    opened = host.client.post("/mcp", json=body, headers={**accept, "Authorization": f"Bearer {mine}"})
-    session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], **accept}
+    opened = host.client.post("/mcp", json=INITIALIZE, headers={**ACCEPT, "Authorization": f"Bearer {mine}"})
+    session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], **ACCEPT}
     ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
     stolen = host.client.post("/mcp", json=ping, headers={**session, "Authorization": f"Bearer {yours}"})
     assert stolen.status_code == 404

@@ -532,6 +532,11 @@ class CommandRunner:
             self._log.write(record)
 
 
+def build_workspace_key(scope: Scope) -> str:
+    """The key of the workspace of a session."""
+    return json.dumps([scope.app, scope.user, scope.session])
+
+
 async def open_command_runner(
     executor: Executor,
     settings: Settings,
@@ -545,7 +550,7 @@ async def open_command_runner(
 
     Runtimes that share an executor share the workspace of a session, which is closed after its last user.
     """
-    key = json.dumps([scope.app, scope.user, scope.session])
+    key = build_workspace_key(scope)
     users = _RunnerUsers.find(executor, key)
     token = object()
     users.tokens.add(token)

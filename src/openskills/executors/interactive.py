@@ -420,6 +420,11 @@ class ProcessTable:
         mine = (pair for pair in self._entries.items() if pair[1].owner == owner)
         return tuple(identity for identity, entry in mine if entry.ended_at is None)
 
+    def count_running(self, app: str, user: str) -> int:
+        """How many processes of a user are running or starting, in all sessions."""
+        owners = [*self._starting, *(one.owner for one in self._entries.values() if one.ended_at is None)]
+        return sum((owner.app, owner.user) == (app, user) for owner in owners)
+
     async def kill(self, identity: str, owner: ProcessOwner) -> Literal["killed", "exited"]:
         """Kill a process and everything it started. Safe to call twice."""
         entry = self._find(identity, owner)

@@ -142,6 +142,8 @@ def _parse_key(plain: Mapping[str, Any]) -> StoredKey:
 
 
 def _check_key(key: StoredKey) -> None:
+    if key.name == ANONYMOUS.name:
+        raise InvalidArgument("name", f"{key.name!r} is the name of callers without a key; choose another")
     if _NAME_PATTERN.fullmatch(key.name) is None:
         raise InvalidArgument("name", f"invalid key name {key.name!r}: use up to 64 letters, digits, dots, @, - and _")
     for scope in key.scopes:
@@ -235,9 +237,15 @@ class KeyRing:
         known = self._known.get(digest)
         if known is None or not hmac.compare_digest(known.digest, digest):
             raise Unauthorized("unknown API key: it was revoked, or belongs to another host")
-        if known.expires_at is not None and time.time() >= known.expires_at:
+        if known.is_expired():
             raise Unauthorized("this API key has expired; create a new one with `openskills keys new`")
         return known.principal
+
+    def is_valid(self, principal: Principal) -> bool:
+        """Whether a key that was authenticated is still there, unchanged and not expired."""
+        self._refresh()
+        known = self._known.get(bytes.fromhex(principal.digest))
+        return known is not None and known.principal == principal and not known.is_expired()
 
     def _refresh(self) -> None:
         now = time.monotonic()
@@ -269,6 +277,9 @@ class _ActiveKey:
     digest: bytes
     expires_at: float | None
     principal: Principal
+
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and time.time() >= self.expires_at
 
 
 def _parse_bearer(authorization: str) -> str:
@@ -322,12 +333,21 @@ class Authenticator:
             raise HttpRefusal(http.wrong_host(exchange.header(b"host") or ""))
         return ANONYMOUS if given is None else self._optional.authenticate(given)
 
+    def is_valid(self, principal: Principal) -> bool:
+        """Whether a caller that was authenticated would still be, with the same scopes and limits."""
+        if principal is ANONYMOUS:
+            return self._mode == "off" or not self._have_keys_existed()
+        return self._required.is_valid(principal)
+
     def is_key_required(self, exchange: HttpExchange) -> bool:
         if self._mode != "auto":
             return self._mode == "on"
+        return self._have_keys_existed() or not self.is_from_here(exchange)
+
+    def _have_keys_existed(self) -> bool:
         # Revoking the last key does not open the host to everybody.
         self._had_keys = self._had_keys or self._required.has_keys()
-        return self._had_keys or not self.is_from_here(exchange)
+        return self._had_keys
 
     def is_from_here(self, exchange: HttpExchange) -> bool:
         """Whether the request came to a loopback address, not through a proxy."""

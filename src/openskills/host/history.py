@@ -20,6 +20,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, RunInterrupted, SkillError, StoreUnavailable, UnknownRun
 from openskills.host.database import BUSY_TIMEOUT, Database, HostDatabaseConnection
@@ -247,7 +249,7 @@ class CallJournal:
 
     def add(self, run_id: str, *values: str | float) -> None:
         """Note a call, with the values that `recover` reads."""
-        line = json.dumps((run_id, *values)).encode() + b"\n"
+        line = orjson.dumps((run_id, *values)) + b"\n"
         # A full disk must not fail a call.
         with self._lock, suppress(OSError):
             self._open[run_id] = line

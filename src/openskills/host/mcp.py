@@ -7,13 +7,13 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from openskills.arguments import find_plugin
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.host import http
-from openskills.host.auth import Principal, is_loopback
+from openskills.host.auth import Authenticator, Principal, is_loopback
 from openskills.host.http import HttpExchange, HttpRefusal, Message, Receive, Scope, Send, read_body
 from openskills.host.model import SkillOutputEvent
 from openskills.host.openapi import build_tools
@@ -26,6 +26,10 @@ MCP_TOOLS = ("session", "hosted", "both", "off")
 """Which tools MCP clients get: those of sessions, hosted skills, both, or none at all."""
 MAX_ENDPOINTS = 32
 """Each has a catalog that it watches."""
+_MAX_COMMANDS = 16
+"""Interactive commands that a key may have running at a time, unless its limit of concurrent calls is lower."""
+_MAX_HANDSHAKE = 64 * 1024
+_KEY_CHECK_INTERVAL = 1.0
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
@@ -52,6 +56,14 @@ class HostCaller:
     def can_use(self, skill: str) -> bool:
         """Whether a scope has the skill, under its name or under the id that a host gives it."""
         return self.principal.can_invoke(skill) or self.principal.can_invoke(skill.replace("-", "_"))
+
+    @property
+    def max_commands(self) -> int:
+        limit = self.principal.concurrency
+        return _MAX_COMMANDS if limit is None else min(limit, _MAX_COMMANDS)
+
+    def count_request(self) -> None:
+        self._host.count_request(self.principal)
 
     def admit(self) -> AbstractAsyncContextManager[object]:
         return self._host.admit(self.principal)
@@ -109,6 +121,9 @@ class EndpointProtocol(Protocol):
     async def announce_changes(self) -> None:
         """Look for changed skills, and tell clients that the skills of the host have changed."""
 
+    async def close_sessions(self, is_over: Callable[[object], bool]) -> None:
+        """End the sessions and commands of the callers whose identity is no longer valid."""
+
     async def close(self) -> None:
         """End all connections and commands."""
 
@@ -123,7 +138,7 @@ class McpRoute:
     def __init__(self, *, max_endpoints: int = MAX_ENDPOINTS) -> None:
         self._max_endpoints = max_endpoints
         self._opening = asyncio.Lock()
-        self._endpoints: dict[str, EndpointProtocol] = {}
+        self._endpoints: dict[str, _OpenEndpoint] = {}
 
     async def handle(self, exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
         """Check and pass on a request. Raises `SkillError` or `HttpRefusal`."""
@@ -134,17 +149,22 @@ class McpRoute:
             raise HttpRefusal(http.host_draining())
         receive = exchange.receive
         if exchange.method == "POST":
-            limits = parts.settings.host_max_body, parts.options.body_seconds
-            receive = _replay(await read_body(exchange, limits[0], timeout=limits[1]), exchange.receive)
+            max_body = parts.settings.host_max_body
+            if not {b"mcp-session-id", b"mcp-method"} & exchange.headers.keys():
+                # It opens a connection, which keeps what is sent.
+                parts.host.count_request(principal)
+                max_body = min(max_body, _MAX_HANDSHAKE)
+            body = await read_body(exchange, max_body, timeout=parts.options.body_seconds)
+            receive = _replay(body, exchange.receive)
         owner = parts.find_upload_owner(principal)
-        endpoint = self._endpoints.get(owner) or await self._open(parts, owner)
+        opened = self._endpoints.get(owner) or await self._open(parts, owner)
         # Most recently used last.
-        self._endpoints[owner] = self._endpoints.pop(owner, endpoint)
+        self._endpoints[owner] = self._endpoints.pop(owner, opened)
         caller = HostCaller(parts.host, principal, _read_session_name(exchange))
         exchange.answered = True
-        await endpoint.handle(exchange.scope, receive, exchange.send, caller)
+        await opened.endpoint.handle(exchange.scope, receive, exchange.send, caller)
 
-    async def _open(self, parts: HostParts, owner: str) -> EndpointProtocol:
+    async def _open(self, parts: HostParts, owner: str) -> "_OpenEndpoint":
         async with self._opening:
             if owner in self._endpoints:
                 return self._endpoints[owner]
@@ -160,13 +180,28 @@ class McpRoute:
             oldest = next((one for one in self._endpoints if one), "")
             if oldest and len(self._endpoints) >= self._max_endpoints:
                 closing = self._endpoints.pop(oldest)
-                parts.on_reload.remove(closing.announce_changes)
+                parts.on_reload.remove(closing.endpoint.announce_changes)
                 await closing.close()
             ending = asyncio.create_task(_close_at_shutdown(parts.shutdown, endpoint))
-            parts.exit_stack.push_async_callback(_end, ending, endpoint)
+            checking = asyncio.create_task(_end_revoked(parts.authenticator, endpoint))
+            opened = self._endpoints[owner] = _OpenEndpoint(endpoint, ending, checking)
+            parts.exit_stack.push_async_callback(opened.close)
             parts.on_reload.append(endpoint.announce_changes)
-            self._endpoints[owner] = endpoint
-            return endpoint
+            return opened
+
+
+class _OpenEndpoint(NamedTuple):
+    """An endpoint, and the tasks that end it or its sessions."""
+
+    endpoint: EndpointProtocol
+    ending: asyncio.Task[None]
+    checking: asyncio.Task[None]
+
+    async def close(self) -> None:
+        """Safe to call twice."""
+        await _cancel(self.checking)
+        await _cancel(self.ending)
+        await self.endpoint.close()
 
 
 async def _close_at_shutdown(shutdown: asyncio.Event, endpoint: EndpointProtocol) -> None:
@@ -175,11 +210,21 @@ async def _close_at_shutdown(shutdown: asyncio.Event, endpoint: EndpointProtocol
     await endpoint.close()
 
 
-async def _end(ending: asyncio.Task[None], endpoint: EndpointProtocol) -> None:
-    if not ending.done():
-        ending.cancel()
-        await asyncio.wait([ending])
-    await endpoint.close()
+async def _end_revoked(authenticator: Authenticator, endpoint: EndpointProtocol) -> None:
+    """End the sessions of keys that were revoked or have expired."""
+
+    def is_over(identity: object) -> bool:
+        return isinstance(identity, Principal) and not authenticator.is_valid(identity)
+
+    while True:
+        await asyncio.sleep(_KEY_CHECK_INTERVAL)
+        await endpoint.close_sessions(is_over)
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def load_adapter() -> Callable[..., Any]:
@@ -204,10 +249,13 @@ def check_origin(exchange: HttpExchange) -> None:
     if origin is None:
         return
     host = exchange.header(b"host") or ""
-    found = urlsplit(origin)
+    try:
+        found = urlsplit(origin)
+    except ValueError:  # such as an address in brackets without an end
+        raise HttpRefusal(http.wrong_origin(origin)) from None
     server = exchange.scope.get("server")
     is_local = server is not None and is_loopback(server[0]) and is_loopback(found.hostname or "")
-    if not is_local and (found.scheme not in ("http", "https") or found.netloc.lower() != host.lower()):
+    if found.scheme not in ("http", "https") or not (is_local or found.netloc.lower() == host.lower()):
         raise HttpRefusal(http.wrong_origin(origin))
 
 

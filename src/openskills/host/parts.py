@@ -143,7 +143,8 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     closing.push_async_callback(runners.close)
     runs = Runs(database)
     closing.push_async_callback(runs.close)
-    capacity = settings.host_concurrency or 2 * (os.cpu_count() or 1)
+    # Skills also wait, so a small machine runs more of them than it has processors.
+    capacity = settings.host_concurrency or max(2 * (os.cpu_count() or 1), 8)
     admission = Admission(capacity=capacity, queue=settings.host_queue, share=1 / options.workers, observer=metrics)
     host = Host(registry, runners, admission, secrets=settings.environment, observers=tuple(observers))
     keys = settings.host_keys

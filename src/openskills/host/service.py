@@ -27,7 +27,7 @@ from openskills.errors import (
     UnknownSkill,
 )
 from openskills.host import http
-from openskills.host.admission import Admission
+from openskills.host.admission import Admission, LimitedKey, burst_size
 from openskills.host.auth import OWNER_MARK, Principal
 from openskills.host.history import id_prefix
 from openskills.host.http import encode_result
@@ -247,6 +247,7 @@ def _use_parent_span(traceparent: str) -> Generator[None]:
 _log = logging.getLogger("openskills.host")
 _ADMISSION_TIMEOUT = 60.0
 """Seconds that a call that is not an invocation may be queued."""
+_REQUESTS_PER_CALL = 10
 _OTHER_CALL = Registration("mcp-session", "mcp", "", __version__)
 
 
@@ -438,6 +439,18 @@ class Host:
                 yield
         finally:
             self._leave(task)
+
+    def count_request(self, principal: Principal) -> None:
+        """Count a request that starts nothing, such as listing tools. Raises `TooManyRequests`.
+
+        A key may send `_REQUESTS_PER_CALL` times as many of them as calls.
+        """
+        rate = principal.rate_per_second
+        if rate is not None:
+            burst = burst_size(rate, principal.burst, 1.0) * _REQUESTS_PER_CALL
+            # No key has a name with a blank, so this is a bucket of its own.
+            name = f"{principal.name} requests"
+            self._admission.take_token(LimitedKey(name, rate_per_second=rate * _REQUESTS_PER_CALL, burst=burst))
 
     def record_refusal(self, failure: Failure, asked: InvokeRequest) -> Invocation:
         """Record an invocation that was refused before it started, such as one without a valid key."""

@@ -14,7 +14,7 @@ from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
 from openskills.concurrency import CrossLoopLock
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
+from openskills.executors.commands import CommandRules, CommandRunner, build_workspace_key, open_command_runner
 from openskills.executors.interactive import InteractiveCommands, ProcessOwner, ProcessTable
 from openskills.executors.open import open_executor
 from openskills.executors.policy import CommandPolicy
@@ -137,6 +137,16 @@ class SkillRuntime:
     def get_run_lock(self, scope: Scope) -> CrossLoopLock:
         """The lock to hold while running an agent in a conversation, so that runs do not interleave."""
         return self._runs.setdefault(scope, CrossLoopLock())
+
+    def count_commands(self, user: str, *, app: str = "openskills") -> int:
+        """How many interactive commands of a user are running, in all sessions."""
+        return self._processes.count_running(app, user)
+
+    async def remove_workspace(self, session: str, *, user: str = "local", app: str = "openskills") -> bool:
+        """Remove the workspace of a session that is not open, with its files; false if there is none."""
+        if self._executor is None:
+            return False
+        return await self._executor.remove(build_workspace_key(Scope(app, user, session)))
 
     def find_loop(self, scope: Scope) -> asyncio.AbstractEventLoop | None:
         """The event loop of a conversation's interactive commands, which can only be used there; None without any."""

@@ -594,3 +594,9 @@ def test_only_skills_in_a_folder_can_be_pinned(tmp_path: Path, settings: Setting
     (entry,) = Registry.load(settings, manifests=[tmp_path / "deploy"], start=tmp_path).list_entries()
     assert entry.status == "broken"
     assert "have no folder" in entry.problems[0].message
+
+
+def test_a_script_with_an_odd_name_does_not_take_the_id_of_another() -> None:
+    found = build_ids("x", ["scripts/go.py", "scripts/go!.py"])
+    assert "scripts/go.py" in found
+    assert "scripts/go!.py" not in found

@@ -212,7 +212,10 @@ async def test_mcp_clients_see_an_upload_at_once_if_they_may(tmp_path: Path, hos
 def test_the_number_of_mcp_endpoints_is_limited(tmp_path: Path, host: Served) -> None:
     host.app.router.routes.append(Route("/few", AuthenticatedRoute(McpRoute(max_endpoints=2).handle)))
     keys = [key_in(tmp_path, f"writer{number}", scopes=WRITER) for number in range(3)]
-    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+    meta: dict[str, Any] = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
     headers = {"MCP-Protocol-Version": "2026-07-28", "Accept": "application/json, text/event-stream"}
     for key in (*keys, keys[0]):

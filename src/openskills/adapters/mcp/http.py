@@ -2,9 +2,9 @@
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,22 @@ AsgiSend = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 DISCONNECT_GRACE = 60.0
 """Seconds after which the session of a client is closed whose event stream has ended, unless it comes back."""
+MAX_CONNECTIONS = 64
+"""Connections of the handshake era that one user may have. The one without a request for longest ends for a new one."""
 _SESSION_HEADER = b"mcp-session-id"
 _SESSION_ID = re.compile(rb"[0-9a-f]{32}")
 _NO_CONNECTION = "mcp"
 """The session of a user's requests that belong to no connection, as all of the era 2026-07-28."""
+
+
+@dataclass(slots=True)
+class _Connection:
+    """A connection of the handshake era: its unfinished requests and the sessions that it has used."""
+
+    user: str
+    requests: int = 0
+    sessions: set[str] = field(default_factory=set[str])
+    timer: asyncio.TimerHandle | None = None
 
 
 class McpEndpoint:
@@ -53,8 +65,8 @@ class McpEndpoint:
             max_request_body_size=max_body,
             session_idle_timeout=None if stateless else idle_timeout,
         )
-        self._requests: Counter[str] = Counter()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        # Least recently used first.
+        self._connections: dict[str, _Connection] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -77,8 +89,9 @@ class McpEndpoint:
     async def close(self) -> None:
         """End all connections, sessions and commands. Safe to call twice."""
         self._stop.set()
-        for timer in self._timers.values():
-            timer.cancel()
+        for known in self._connections.values():
+            if known.timer is not None:
+                known.timer.cancel()
         if self._running is not None:
             await asyncio.wait([self._running])
         if self._chores:
@@ -91,7 +104,8 @@ class McpEndpoint:
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         found = next((value for name, value in headers if name == _SESSION_HEADER), b"")
         connection = found.decode() if _SESSION_ID.fullmatch(found) else ""
-        request = McpRequest(caller, f"mcp-{connection}" if connection else _NO_CONNECTION)
+        name = f"mcp-{connection}" if connection else _NO_CONNECTION
+        request = McpRequest(caller, name, is_temporary=bool(connection) and not caller.session)
         token = AccessToken(token="", client_id=caller.user, scopes=[])
         inner = {**scope, "headers": headers, "user": AuthenticatedUser(token), REQUEST_KEY: request}
 
@@ -102,31 +116,87 @@ class McpEndpoint:
                     task.cancel()
             return message
 
-        if not connection:
-            await self._manager.handle_request(inner, watch, send)
+        async def note(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                self._on_response(scope["method"], message, connection, caller)
+            await send(message)
+
+        known = self._connections.get(connection)
+        if known is None or known.user != caller.user:
+            await self._manager.handle_request(inner, watch, note)
             return
-        self._arrive(connection)
+        self._arrive(connection, known, request)
         try:
-            await self._manager.handle_request(inner, watch, send)
+            await self._manager.handle_request(inner, watch, note)
         finally:
-            self._depart(connection, request, is_stream=scope["method"] == "GET")
+            self._depart(connection, known, request, is_stream=scope["method"] == "GET")
 
-    def _arrive(self, connection: str) -> None:
-        self._requests[connection] += 1
-        if (timer := self._timers.pop(connection, None)) is not None:
-            timer.cancel()
+    async def close_sessions(self, is_over: Callable[[object], bool]) -> None:
+        """End the sessions and commands of the callers whose identity is no longer valid."""
+        await self._server.sessions.close_sessions(is_over)
 
-    def _depart(self, connection: str, request: McpRequest, *, is_stream: bool) -> None:
-        self._requests[connection] -= 1
-        if self._requests[connection]:
+    def _on_response(self, method: str, message: MutableMapping[str, Any], connection: str, caller: McpCaller) -> None:
+        if message["status"] >= 300:
             return
-        del self._requests[connection]
+        if method == "DELETE":
+            self._end_connection(connection, caller.user)
+            return
+        opened = dict(message["headers"]).get(_SESSION_HEADER, b"").decode("latin-1")
+        if opened and opened not in self._connections:
+            self._make_room(caller.user)
+            self._connections[opened] = _Connection(caller.user)
+
+    def _end_connection(self, connection: str, user: str) -> None:
+        """Close the sessions that a connection has used. Named ones can be opened again, with their files."""
+        known = self._connections.get(connection)
+        if known is None or known.user != user:
+            return
+        del self._connections[connection]
+        if known.timer is not None:
+            known.timer.cancel()
+        for name in known.sessions:
+            self._start(self._server.sessions.close_session(user, name))
+
+    def _make_room(self, user: str) -> None:
+        own = [name for name, one in self._connections.items() if one.user == user]
+        if len(own) < MAX_CONNECTIONS:
+            return
+        oldest = next((name for name in own if not self._connections[name].requests), own[0])
+        self._end_connection(oldest, user)
+        self._start(self._end_transport(oldest, user))
+
+    async def _end_transport(self, connection: str, user: str) -> None:
+        """What a client does to end its connection."""
+        headers = [(_SESSION_HEADER, connection.encode())]
+        scope = {"type": "http", "method": "DELETE", "path": "/", "query_string": b"", "headers": headers}
+        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def ignore(_: MutableMapping[str, Any]) -> None:
+            pass
+
+        await self._manager.handle_request(scope, receive, ignore)
+
+    def _arrive(self, connection: str, known: _Connection, request: McpRequest) -> None:
+        self._connections[connection] = self._connections.pop(connection)
+        known.requests += 1
+        known.sessions.add(request.session)
+        if known.timer is not None:
+            known.timer.cancel()
+            known.timer = None
+
+    def _depart(self, connection: str, known: _Connection, request: McpRequest, *, is_stream: bool) -> None:
+        known.requests -= 1
+        if known.requests or self._connections.get(connection) is not known:
+            return
         if is_stream and not request.caller.session and not self._stop.is_set():
             loop = asyncio.get_running_loop()
-            self._timers[connection] = loop.call_later(self._grace, self._expire, connection, request)
+            known.timer = loop.call_later(self._grace, self._expire, known, request)
 
-    def _expire(self, connection: str, request: McpRequest) -> None:
-        self._timers.pop(connection, None)
+    def _expire(self, known: _Connection, request: McpRequest) -> None:
+        known.timer = None
         self._start(self._server.sessions.close_session(request.caller.user, request.session))
 
     async def announce_changes(self) -> None:

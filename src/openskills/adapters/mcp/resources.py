@@ -191,8 +191,14 @@ _FolderStamp = tuple[tuple[str, int, Stamp], ...]
 """Path, size and stamp of every file."""
 
 
+def is_hidden(path: str) -> bool:
+    """Whether a part of a path starts with a dot."""
+    return path.startswith(".") or "/." in path
+
+
 def _stamp_folder(skill: Skill) -> _FolderStamp:
-    paths = [SKILL_FILE, *(one.path for one in find_resources(skill.directory))]
+    # Hidden files, such as `.env`, are not meant for others.
+    paths = [SKILL_FILE, *(one.path for one in find_resources(skill.directory) if not is_hidden(one.path))]
     found: list[tuple[str, int, Stamp]] = []
     for path in paths:
         status = os.stat(f"{skill.directory}/{path}")

@@ -49,14 +49,14 @@ from openskills.artifacts.store import Scope, parse_ref
 from openskills.catalog.skill import MAX_RESOURCE_BYTES, SKILL_FILE, Skill
 from openskills.catalog.snapshot import CatalogChanges, CatalogSnapshot
 from openskills.catalog.watch import CatalogWatcher
-from openskills.errors import InvalidArgument, LimitExceeded, SkillError
+from openskills.errors import InvalidArgument, LimitExceeded, SkillError, TooManyRequests
 from openskills.prompt.guidance import build_guidance
 from openskills.prompt.overview import OverviewFormat, overview
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import ResultTexts
 from openskills.session.state import LoadMode
-from openskills.tools.names import LOAD, SELECT
+from openskills.tools.names import EXEC, LOAD, SELECT
 from openskills.tools.registry import TOOLS
 from openskills.tools.tool import ENUM_LIMIT, ToolResult, describe_tool
 from openskills.version import __version__
@@ -68,6 +68,7 @@ CACHE_MS = 60_000
 SKILLS_PAGE, RESOURCES_PAGE = 500, 200
 PROGRESS_INTERVAL = 1.0
 """Seconds between two progress notifications of a command."""
+_UNCOUNTED = ("initialize", "ping", "tools/call")
 _CACHED: tuple[CacheableMethod, ...] = (
     "tools/list",
     "prompts/list",
@@ -119,10 +120,14 @@ class DirectoryParams(PaginatedRequestParams):
 
 @dataclass(slots=True)
 class McpRequest:
-    """What a transport knows about a request: who sends it, the connection, and the tasks that work on it."""
+    """What a transport knows about a request: who sends it, the connection, and the tasks that work on it.
+
+    `is_temporary` means that the session ends with the connection and cannot be opened again.
+    """
 
     caller: McpCaller
     connection: str
+    is_temporary: bool = False
     tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
 
     @property
@@ -272,7 +277,12 @@ class McpServer:
         return self._local if context.request is None else context.request.scope[REQUEST_KEY]
 
     async def _add_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Middleware: the instructions depend on the caller."""
+        """Middleware: the instructions depend on the caller, and all requests count against its rate limit.
+
+        Calls of tools are counted where they are admitted, and `initialize` before the connection is opened.
+        """
+        if ctx.method not in _UNCOUNTED and not ctx.method.startswith("notifications/"):
+            _count_request(self._get_request(ctx).caller)
         result = await call_next(ctx)
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             result[_INSTRUCTIONS] = self.build_instructions(self._get_request(ctx).caller)
@@ -344,7 +354,10 @@ class McpServer:
     async def _call_session(self, request: McpRequest, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         loaded = ""
         try:
-            async with request.caller.admit(), self.sessions.use(request.caller, request.session) as session:
+            if name == EXEC:
+                self.sessions.check_command_limit(request.caller)
+            used = self.sessions.use(request.caller, request.session, is_temporary=request.is_temporary)
+            async with request.caller.admit(), used as session:
                 result = await session.call(name, arguments)
                 loaded = await ResultTexts(session).load(result)
         except SkillError as error:
@@ -555,14 +568,22 @@ def _translate(handler: Callable[[Context, Any], Any]) -> Any:
         try:
             return {"resultType": "complete", **await handler(context, params)}
         except SkillError as error:
-            details: dict[str, Any] = {**error.details, "reason": error.reason}
             uri = getattr(params, "uri", None)
-            if uri is not None:
-                details["uri"] = str(uri)[:1000]
-            code = INVALID_PARAMS if 400 <= error.code < 500 else INTERNAL_ERROR
-            raise MCPError(code, error.message, details) from None
+            raise _to_mcp_error(error, {} if uri is None else {"uri": str(uri)[:1000]}) from None
 
     return handle
+
+
+def _to_mcp_error(error: SkillError, more: Mapping[str, Any]) -> MCPError:
+    code = INVALID_PARAMS if 400 <= error.code < 500 and not isinstance(error, TooManyRequests) else INTERNAL_ERROR
+    return MCPError(code, error.message, {**error.details, "reason": error.reason, **more})
+
+
+def _count_request(caller: McpCaller) -> None:
+    try:
+        caller.count_request()
+    except TooManyRequests as error:
+        raise _to_mcp_error(error, {}) from None
 
 
 def _describe_tool(name: str, skills: Sequence[str]) -> dict[str, Any]:

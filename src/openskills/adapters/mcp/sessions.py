@@ -1,7 +1,7 @@
 """The sessions of MCP clients: opened on first use, shared by the requests of one client, closed when it is gone."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
@@ -21,6 +21,8 @@ IDLE_TIMEOUT = 30 * 60.0
 """Seconds without a request after which a session is closed."""
 MAX_SESSIONS = 16
 """Open sessions of one user. The one that was idle longest is closed for a new one."""
+MAX_COMMANDS = 64
+"""Interactive commands of one user that run at a time, unless the caller has a lower limit."""
 
 T = TypeVar("T")
 
@@ -51,6 +53,15 @@ class McpCaller(Protocol):
         """Whether it may use the skill with this name or id."""
         ...
 
+    @property
+    def max_commands(self) -> int:
+        """How many interactive commands it may have running at a time."""
+        ...
+
+    def count_request(self) -> None:
+        """Count a request that is not a call against the rate limit. Raises `TooManyRequests`."""
+        ...
+
     def admit(self) -> AbstractAsyncContextManager[object]:
         """Wait until a call may start. Raises `TooManyRequests`."""
         ...
@@ -59,13 +70,16 @@ class McpCaller(Protocol):
 class LocalCaller:
     """The user of this machine, who may do everything."""
 
-    user, session, identity, is_restricted = "local", "", "local", False
+    user, session, identity, is_restricted, max_commands = "local", "", "local", False, MAX_COMMANDS
 
     def __init__(self, session: str = "") -> None:
         self.session = session
 
     def can_use(self, skill: str) -> bool:  # noqa: ARG002
         return True
+
+    def count_request(self) -> None:
+        pass
 
     def admit(self) -> AbstractAsyncContextManager[object]:
         return AsyncExitStack()
@@ -84,6 +98,7 @@ class _OpenSession:
     tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
     timer: asyncio.TimerHandle | None = None
     is_closed: bool = False
+    is_temporary: bool = False
 
 
 class McpSessions:
@@ -112,14 +127,18 @@ class McpSessions:
         return len(self._open)
 
     @asynccontextmanager
-    async def use(self, caller: McpCaller, name: str) -> AsyncGenerator[SkillSession]:
-        """The session of this name, which belongs to the user. Raises `TooManyRequests` if all others are in use."""
+    async def use(self, caller: McpCaller, name: str, *, is_temporary: bool = False) -> AsyncGenerator[SkillSession]:
+        """The session of this name, which belongs to the user. Raises `TooManyRequests` if all others are in use.
+
+        The workspace of a temporary session, which cannot be opened again, is removed when it is closed.
+        """
         async with self._replacing:
             known = self._open.get((caller.user, name))
             if known is not None and known.identity != caller.identity:
                 # The key was replaced by one of the same name, whose scopes may differ.
                 await self.close_session(caller.user, name)
             opened = self._enter((caller.user, name), caller.identity)
+            opened.is_temporary = is_temporary
         try:
             async with opened.ready:
                 if opened.session is None:
@@ -139,6 +158,22 @@ class McpSessions:
         opened = self._open.pop((user, name), None)
         if opened is not None:
             await shield_until_done(self._close(opened))
+
+    async def close_sessions(self, is_over: Callable[[object], bool]) -> None:
+        """Close the sessions of the identities that are no longer valid."""
+        over = [key for key, opened in self._open.items() if is_over(opened.identity)]
+        await asyncio.gather(*(self.close_session(*key) for key in over))
+
+    def check_command_limit(self, caller: McpCaller) -> None:
+        """Raise `TooManyRequests` if the caller may not start another interactive command."""
+        running = self._runtime.count_commands(caller.user, app=self._app)
+        if running >= caller.max_commands:
+            raise TooManyRequests(
+                f"{running} interactive commands of {caller.user!r} are running, which is the maximum; "
+                "end one with skill_kill_session",
+                limit="concurrency",
+                retry_after=1,
+            )
 
     async def close(self) -> None:
         """Close all sessions."""
@@ -185,7 +220,10 @@ class McpSessions:
         if len(own) < self._max_sessions:
             return
         idle = next((one for one in own if not one.users), None)
-        if idle is None:
+        if idle is not None:
+            # Its client may come back and expects its files.
+            idle.is_temporary = False
+        else:
             raise TooManyRequests(
                 f"{len(own)} sessions of {user!r} are in use, which is the maximum; end one of them",
                 limit="sessions",
@@ -212,9 +250,12 @@ class McpSessions:
             await asyncio.wait(running)
         async with opened.ready:
             await opened.stack.aclose()
+            user, name = opened.key
             if isinstance(self._runtime.store, MemorySessionStore):
                 # Clients can open sessions of ever new names, which must not stay in memory.
-                await self._runtime.store.delete(SessionKey(self._app, *opened.key))
+                await self._runtime.store.delete(SessionKey(self._app, user, name))
+            if opened.is_temporary:
+                await self._runtime.remove_workspace(name, user=user, app=self._app)
 
 
 async def run_apart(work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[Any]] | None = None) -> T:

@@ -160,6 +160,9 @@ class ScriptFinder:
         return ScriptScan(tuple(found), tuple(skipped))
 
 
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9._/-]+", re.ASCII)
+
+
 def build_ids(skill: str, paths: Sequence[str]) -> dict[str, str]:
     """Unique ids by path. Paths that cannot be told apart have none."""
     short = {
@@ -170,7 +173,11 @@ def build_ids(skill: str, paths: Sequence[str]) -> dict[str, str]:
     count = Counter(short[path] for path in scripts)
     long = {path: short[path] if count[short[path]] < 2 else _join_id(skill, path) for path in paths}
     again = Counter(long[path] for path in scripts)
-    return {path: one for path, one in long.items() if again[one] < 2}
+    # A file with an odd name, such as `go!.py`, does not take the id of `go.py`.
+    plain = Counter(long[path] for path in scripts if _PLAIN_PATH.fullmatch(path))
+    return {
+        path: one for path, one in long.items() if again[one] < 2 or (plain[one] == 1 and _PLAIN_PATH.fullmatch(path))
+    }
 
 
 def _join_id(skill: str, path: str) -> str:
