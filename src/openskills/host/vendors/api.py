@@ -6,6 +6,7 @@ The header `anthropic-version` selects the dialect, also of errors.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -43,8 +44,8 @@ from openskills.host.vendors.uploads import UploadForm, receive_form, stage_skil
 
 _log = logging.getLogger("openskills.host")
 Dialect = AnthropicDialect | OpenaiDialect
-MAX_CONCURRENT_UPLOADS = 8
-"""Uploads that one process receives at a time."""
+MAX_UPLOADS, MAX_UPLOADS_PER_KEY = 64, 8
+"""Uploads that one process receives at a time, of all callers and of each key."""
 _CHUNK = 256 * 1024
 _MAX_NAME = 255
 _PURPOSES = ("assistants", "assistants_output", "batch", "batch_output", "fine-tune", "fine-tune-results", "vision")
@@ -61,7 +62,7 @@ class VendorApi:
     """Everything below `/v1`. Belongs to one host."""
 
     def __init__(self) -> None:
-        self._uploading = 0
+        self._uploading: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; errors are in the dialect of the caller."""
@@ -76,6 +77,8 @@ class VendorApi:
                 await exchange.send_response(answer, close=refused.close)
             except SkillError as error:
                 await exchange.send_response(build_error(exchange, dialect, Failure.from_error(error)))
+            except ClientDisconnect:
+                raise
             except Exception:
                 _log.exception("request failed, trace id %s", exchange.trace.id)
                 if exchange.answered:
@@ -92,7 +95,8 @@ class VendorApi:
         parts = get_parts(exchange)
         if parts is None:
             raise HttpRefusal(http.host_starting())
-        request = VendorRequest(exchange, parts, dialect, parts.authenticator.authenticate(exchange))
+        principal = parts.authenticator.authenticate(exchange)
+        request = VendorRequest(exchange, parts, dialect, principal)
         methods = request.find_handlers()
         if methods is None or request.parts.uploads is None:
             raise HttpRefusal(http.unknown_address(exchange.path))
@@ -110,14 +114,17 @@ class VendorApi:
         check_origin(exchange)
         if parts.host.draining:
             raise HttpRefusal(http.host_draining())
-        if self._uploading >= MAX_CONCURRENT_UPLOADS:
-            message = f"{self._uploading} uploads are running; try again later"
+        name = principal.name
+        if self._uploading[name] >= MAX_UPLOADS_PER_KEY or self._uploading.total() >= MAX_UPLOADS:
+            message = f"{self._uploading[name]} uploads of {name!r} are running; try again later"
             raise TooManyRequests(message, limit="uploads", retry_after=1)
-        self._uploading += 1
+        self._uploading[name] += 1
         try:
             return await handler()
         finally:
-            self._uploading -= 1
+            self._uploading[name] -= 1
+            # Only those that upload are kept.
+            self._uploading += Counter()
 
 
 Handler = Callable[[], Awaitable[HttpResponse | None]]
