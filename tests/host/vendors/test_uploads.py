@@ -392,6 +392,16 @@ def test_what_a_killed_host_left_is_finished_or_removed(tmp_path: Path) -> None:
         assert os.listdir(root / "live/shared") == ["greeter"]
 
 
+def test_an_error_of_the_disk_does_not_say_where_uploads_are(tmp_path: Path) -> None:
+    with uploading_host(tmp_path) as host:
+        incoming = tmp_path / ".local/state/openskills/uploads/incoming"
+        incoming.rmdir()
+        incoming.write_text("not a directory")
+        refused = post(host, form_of(skill_files()), headers=ANTHROPIC)
+        assert (refused.status_code, refused.json()["error"]["type"]) == (503, "overloaded_error")
+        assert str(tmp_path) not in refused.text
+
+
 def test_uploads_can_be_switched_off(tmp_path: Path) -> None:
     with uploading_host(tmp_path, host_uploads=None) as host:
         assert post(host, form_of(skill_files())).status_code == 404

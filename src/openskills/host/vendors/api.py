@@ -9,13 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 from urllib.parse import parse_qsl, quote
 
 import orjson
 
-from openskills.errors import InvalidArgument, SkillError, TooManyRequests
+from openskills.errors import InvalidArgument, SkillError, SourceUnavailable, TooManyRequests
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import ANONYMOUS, PUBLISH_SCOPE, WRITE_SCOPE, Principal
@@ -76,7 +77,7 @@ class VendorApi:
                 answer = add_allow_header(answer, refused.allow) if refused.allow else answer
                 await exchange.send_response(answer, close=refused.close)
             except SkillError as error:
-                await exchange.send_response(build_error(exchange, dialect, Failure.from_error(error)))
+                await exchange.send_response(build_error(exchange, dialect, _hide_details(error, exchange.trace.id)))
             except ClientDisconnect:
                 raise
             except Exception:
@@ -108,6 +109,7 @@ class VendorApi:
         handler = methods.get(exchange.method)
         if handler is None:
             raise HttpRefusal(http.wrong_method(exchange.method, allowed), allow=allowed)
+        parts.host.count_request(principal)
         if exchange.method in {"GET", "HEAD"}:
             return await handler()
         # A page of another site may send a form without asking first.
@@ -357,6 +359,15 @@ def build_error(exchange: HttpExchange, dialect: Dialect, failure: Failure) -> H
     headers = build_headers(exchange.trace, body, failure)
     headers.append((dialect.request_id_header, exchange.trace.id.encode("ascii")))
     return HttpResponse(failure.code, headers, body)
+
+
+def _hide_details(error: SkillError, trace_id: str) -> Failure:
+    """The failure for an error. Where the host keeps uploads is only logged."""
+    failure = Failure.from_error(error)
+    if not isinstance(error, SourceUnavailable) and type(error) is not SkillError:
+        return failure
+    _log.warning("trace id %s: %s", trace_id, error.message)
+    return replace(failure, message=f"the host cannot store or read uploads; see its log for trace id {trace_id}")
 
 
 def _read_flag(text: str | None) -> bool:
