@@ -17,6 +17,7 @@ DOORS = {
     "host/service.py": "whatever a skill or a runner does, its caller gets a normalised result",
     "host/runners/function.py": "calls functions of the application, and whatever they raise is a normalised result",
     "host/app.py": "whatever happens, a request gets a normalised result, and what was our fault is logged",
+    "host/vendors/api.py": "the same, in the dialect of the vendor whose client it is",
     "catalog/watch.py": "calls a function of the caller in a thread of its own and keeps what it raised",
 }
 

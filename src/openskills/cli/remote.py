@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -126,7 +126,7 @@ def _build_error(response: "httpx2.Response", url: str) -> SkillError:
 
 
 @contextmanager
-def open_remote(url: str | None, settings: "Settings") -> Iterator[RemoteSkills]:
+def open_remote(url: str | None, settings: "Settings") -> Generator[RemoteSkills]:
     """A client of the host at `url`, by default that of the settings, with the key of the environment."""
     import httpx2
 

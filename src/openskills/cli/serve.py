@@ -112,9 +112,11 @@ def serve(
       openskills serve --skills skills/ --derive-schemas help
       uvicorn openskills.host.app:app       the same with any ASGI server
 
-    MCP clients use /mcp: skills are tools there, and those of PATH can be loaded and run. The skills of PATH are also
-    published: `npx skills add URL` installs them, and /marketplace.json is for Claude Code and Codex. Publishing needs
-    keys as everything else does; with --publish open, everybody who can reach the host may read the skills of PATH.
+    MCP clients use /mcp: skills are tools there, and those of PATH can be loaded and run. The SDKs of OpenAI and
+    Anthropic, and openskills push, upload skills to /v1/skills. The skills of PATH and uploads are also published:
+    `npx skills add URL` installs them, and /marketplace.json is for Claude Code and Codex. Publishing needs keys as
+    everything else does; with --publish open, everybody who can reach the host may read the skills of PATH and shared
+    uploads.
 
     GET /skills lists the skills, GET /docs describes the endpoints, GET /openapi.json is for generated clients.
     """
@@ -244,7 +246,13 @@ def new(
     context: typer.Context,
     name: Name,
     scope: Annotated[
-        Many, option("--scope", "SKILL", "A skill the key may call, or a pattern such as file_*.", show_default="*")
+        Many,
+        option(
+            "--scope",
+            "SKILL",
+            "A skill the key may call, or a pattern such as file_*; skills:write and skills:publish allow uploads.",
+            show_default="*",
+        ),
     ] = None,
     expires: Annotated[Text, option("--expires", "TIME", "Expire after this time, such as 12h or 30d.")] = None,
     limit: Annotated[
@@ -257,6 +265,8 @@ def new(
     Examples:
       openskills keys new ci
       openskills keys new partner --scope 'file_*' --limit rate=5 --expires 30d
+      openskills keys new ada --scope '*' --scope skills:write     may also upload skills, for itself
+      openskills keys new team --scope '*' --scope skills:publish  uploads skills for everybody
 
     A running host accepts it at once.
     """

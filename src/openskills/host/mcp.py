@@ -7,15 +7,13 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from openskills.arguments import find_plugin
 from openskills.errors import InvalidArgument, MissingExtra
-from openskills.filesystem import make_private
 from openskills.host import http
-from openskills.host.auth import WRITE_SCOPE, Authenticator, Principal, is_loopback
+from openskills.host.auth import Authenticator, Principal, is_loopback
 from openskills.host.http import HttpExchange, HttpRefusal, Message, Receive, Scope, Send, read_body
 from openskills.host.model import SkillOutputEvent
 from openskills.host.openapi import build_tools
@@ -26,6 +24,8 @@ from openskills.host.service import Host
 ENTRY_POINT_GROUP = "openskills.endpoints"
 MCP_TOOLS = ("session", "hosted", "both", "off")
 """Which tools MCP clients get: those of sessions, hosted skills, both, or none at all."""
+MAX_ENDPOINTS = 32
+"""Each has a catalog that it watches."""
 _MAX_COMMANDS = 16
 """Interactive commands that a key may have running at a time, unless its limit of concurrent calls is lower."""
 _MAX_HANDSHAKE = 64 * 1024
@@ -131,12 +131,14 @@ class EndpointProtocol(Protocol):
 class McpRoute:
     """Opens the adapter with the first request. Belongs to one host.
 
-    Keys that may upload skills of their own have an endpoint each, because each of them has other skills.
+    Keys that may upload skills of their own have an endpoint each, because each of them has other skills. Of more than
+    `max_endpoints`, the one that was not used for the longest time is closed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_endpoints: int = MAX_ENDPOINTS) -> None:
+        self._max_endpoints = max_endpoints
         self._opening = asyncio.Lock()
-        self._endpoints: dict[str, EndpointProtocol] = {}
+        self._endpoints: dict[str, _OpenEndpoint] = {}
 
     async def handle(self, exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
         """Check and pass on a request. Raises `SkillError` or `HttpRefusal`."""
@@ -154,13 +156,15 @@ class McpRoute:
                 max_body = min(max_body, _MAX_HANDSHAKE)
             body = await read_body(exchange, max_body, timeout=parts.options.body_seconds)
             receive = _replay(body, exchange.receive)
-        owner = _find_upload_owner(parts, principal)
-        endpoint = self._endpoints.get(owner) or await self._open(parts, owner)
+        owner = parts.find_upload_owner(principal)
+        opened = self._endpoints.get(owner) or await self._open(parts, owner)
+        # Most recently used last.
+        self._endpoints[owner] = self._endpoints.pop(owner, opened)
         caller = HostCaller(parts.host, principal, _read_session_name(exchange))
         exchange.answered = True
-        await endpoint.handle(exchange.scope, receive, exchange.send, caller)
+        await opened.endpoint.handle(exchange.scope, receive, exchange.send, caller)
 
-    async def _open(self, parts: HostParts, owner: str) -> EndpointProtocol:
+    async def _open(self, parts: HostParts, owner: str) -> "_OpenEndpoint":
         async with self._opening:
             if owner in self._endpoints:
                 return self._endpoints[owner]
@@ -168,34 +172,36 @@ class McpRoute:
             open_endpoint = await asyncio.to_thread(load_adapter)
             endpoint: EndpointProtocol = await open_endpoint(
                 parts.settings,
-                _list_skill_directories(parts, owner),
+                parts.list_skill_directories(owner),
                 HostTools(parts.host, parts.registry),
                 tools=parts.options.mcp_tools,
                 workers=parts.options.workers,
             )
+            oldest = next((one for one in self._endpoints if one), "")
+            if oldest and len(self._endpoints) >= self._max_endpoints:
+                closing = self._endpoints.pop(oldest)
+                parts.on_reload.remove(closing.endpoint.announce_changes)
+                await closing.close()
             ending = asyncio.create_task(_close_at_shutdown(parts.shutdown, endpoint))
             checking = asyncio.create_task(_end_revoked(parts.authenticator, endpoint))
-            parts.exit_stack.push_async_callback(_end, ending, endpoint)
-            parts.exit_stack.push_async_callback(_cancel, checking)
+            opened = self._endpoints[owner] = _OpenEndpoint(endpoint, ending, checking)
+            parts.exit_stack.push_async_callback(opened.close)
             parts.on_reload.append(endpoint.announce_changes)
-            self._endpoints[owner] = endpoint
-            return endpoint
+            return opened
 
 
-def _find_upload_owner(parts: HostParts, principal: Principal) -> str:
-    """The owner of private skills whose endpoint the caller uses; empty for the common one."""
-    owner, uploads = principal.owner, parts.uploads
-    if uploads is None or not owner:
-        return ""
-    return owner if WRITE_SCOPE in principal.scopes or uploads.get_live(owner).is_dir() else ""
+class _OpenEndpoint(NamedTuple):
+    """An endpoint, and the tasks that end it or its sessions."""
 
+    endpoint: EndpointProtocol
+    ending: asyncio.Task[None]
+    checking: asyncio.Task[None]
 
-def _list_skill_directories(parts: HostParts, owner: str) -> tuple[Path, ...]:
-    """The directories of SKILL.md folders; of equal names the later one counts."""
-    if parts.uploads is None:
-        return parts.options.skills
-    shared, own = parts.uploads.get_live(""), parts.uploads.get_live(owner)
-    return (shared, *parts.options.skills, *((make_private(own),) if owner else ()))
+    async def close(self) -> None:
+        """Safe to call twice."""
+        await _cancel(self.checking)
+        await _cancel(self.ending)
+        await self.endpoint.close()
 
 
 async def _close_at_shutdown(shutdown: asyncio.Event, endpoint: EndpointProtocol) -> None:
@@ -213,11 +219,6 @@ async def _end_revoked(authenticator: Authenticator, endpoint: EndpointProtocol)
     while True:
         await asyncio.sleep(_KEY_CHECK_INTERVAL)
         await endpoint.close_sessions(is_over)
-
-
-async def _end(ending: asyncio.Task[None], endpoint: EndpointProtocol) -> None:
-    await _cancel(ending)
-    await endpoint.close()
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

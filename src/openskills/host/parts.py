@@ -3,14 +3,15 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from openskills.filesystem import make_private
 from openskills.host.admission import Admission
-from openskills.host.auth import Authenticator, KeyRing
+from openskills.host.auth import WRITE_SCOPE, Authenticator, KeyRing, Principal
 from openskills.host.database import Database
 from openskills.host.history import History
 from openskills.host.http import BODY_TIMEOUT, PING_SECONDS
@@ -22,7 +23,7 @@ from openskills.host.runners.kinds import RUNNER_KINDS
 from openskills.host.runners.table import ENTRY_POINT_GROUP
 from openskills.host.runs import Runs
 from openskills.host.service import Host, InvocationObserver, RunnerTable
-from openskills.host.skills import SkillStore, UploadQuota
+from openskills.host.skills import SHARED, SkillStore, UploadQuota
 from openskills.project import SkillGrants
 from openskills.settings import Settings
 
@@ -66,7 +67,7 @@ class HostParts:
     """Everything that routes use. `start` is the directory in which the host was started.
 
     `prepared` is True when all skills have been checked; `shutdown` is set to end open event streams. Functions in
-    `on_reload` are called when skills have changed. `uploads` is None if uploads are off.
+    `on_reload` are called, and awaited if they can be, when skills have changed. `uploads` is None if uploads are off.
     """
 
     settings: Settings
@@ -84,7 +85,24 @@ class HostParts:
     prepared: bool = False
     shutdown: asyncio.Event = field(default_factory=asyncio.Event)
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
-    on_reload: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
+    on_reload: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+
+    def find_upload_owner(self, principal: Principal) -> str:
+        """The owner of the private uploads that a caller may see; empty if it has none and cannot have any."""
+        owner, uploads = principal.owner, self.uploads
+        if uploads is None or not owner:
+            return ""
+        return owner if WRITE_SCOPE in principal.scopes or uploads.get_live(owner).is_dir() else ""
+
+    def list_skill_directories(self, owner: str) -> tuple[Path, ...]:
+        """The directories with the SKILL.md folders that callers with this `find_upload_owner` may see.
+
+        These are shared uploads, the folders of the operator, and private uploads; of equal names the last one counts.
+        """
+        if self.uploads is None:
+            return self.options.skills
+        own = (make_private(self.uploads.get_live(owner)),) if owner else ()
+        return (self.uploads.get_live(SHARED), *self.options.skills, *own)
 
     async def close(self) -> None:
         await self.exit_stack.aclose()

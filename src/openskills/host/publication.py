@@ -77,11 +77,6 @@ class PublishedCatalog:
         self.next_refresh = 2 * time.monotonic() - began
 
 
-def list_directories(parts: HostParts) -> tuple[Path, ...]:
-    """The directories with the skills of a host."""
-    return parts.options.skills
-
-
 class PublishedSkills:
     """The published skills of one host, with a handler for each route."""
 
@@ -91,9 +86,9 @@ class PublishedSkills:
         self._built: dict[tuple[str, ...], bytes] = {}
         self._digests: dict[tuple[str, str], str] = {}
 
-    async def open_catalog(self, parts: HostParts) -> PublishedCatalog:
-        """The catalog of the host, as it is on disk now."""
-        directories = list_directories(parts)
+    async def open_catalog(self, parts: HostParts, principal: Principal) -> PublishedCatalog:
+        """The skills of the host and the uploads that a caller may see, as they are on disk now."""
+        directories = tuple(parts.list_skill_directories(parts.find_upload_owner(principal)))
         async with self._lock:
             if not self._catalogs:
                 parts.on_reload.append(self._invalidate)
@@ -111,7 +106,7 @@ class PublishedSkills:
     async def find(self, parts: HostParts, principal: Principal) -> Publication:
         """What a caller may read."""
         caller = HostCaller(parts.host, principal)
-        found = (await self.open_catalog(parts)).publication
+        found = (await self.open_catalog(parts, principal)).publication
         return found.select(lambda one: caller.can_use(one.name))
 
     def _invalidate(self) -> None:
@@ -179,7 +174,7 @@ class PublishedSkills:
         limit = _parse_limit(query.get("limit", ["20"])[-1])
         url = find_public_url(exchange, parts)
         publication = await self.find(parts, principal)
-        snapshot = (await self.open_catalog(parts)).catalog.snapshot
+        snapshot = (await self.open_catalog(parts, principal)).catalog.snapshot
         hits = await asyncio.to_thread(snapshot.search, words, max(len(snapshot.skills), 1))
         found = [publication.skills[hit.skill.name] for hit in hits if hit.skill.name in publication.skills]
         chosen = [one for one in found if not owner or owner == _owner_of(one)][:limit]
@@ -218,7 +213,7 @@ class PublishedSkills:
         rows = [{"name": one.name, "team": one.team, "digest": f"sha256:{one.digest}"} for one in found.skills.values()]
         is_stranger = parts.settings.host_publish == "open" and principal is ANONYMOUS
         is_restricted = is_stranger or HostCaller(parts.host, principal).is_restricted
-        hidden = () if is_restricted else (await self.open_catalog(parts)).publication.left_out
+        hidden = () if is_restricted else (await self.open_catalog(parts, principal)).publication.left_out
         left_out = [{"name": one.name, "reason": one.reason} for one in hidden]
         shown = {"skills": rows, "teams": list(found.teams), "left_out": left_out}
         return build_document(shown, exchange.trace, latency_ms=exchange.latency_ms)
@@ -263,11 +258,16 @@ def publish_route(handler: PublishedHandler) -> PublicRouteHandler:
         mode = parts.settings.host_publish
         if mode == "off":
             raise HttpRefusal(http.unknown_address(exchange.path))
-        if mode == "open" and b"authorization" not in exchange.headers:
+        if mode == "open" and not has_key(exchange):
             return await handler(exchange, parts, ANONYMOUS)
         return await handler(exchange, parts, parts.authenticator.authenticate(exchange))
 
     return handle
+
+
+def has_key(exchange: HttpExchange) -> bool:
+    """Whether a request has an API key, valid or not."""
+    return not {b"authorization", b"x-api-key"}.isdisjoint(exchange.headers)
 
 
 def find_public_url(exchange: HttpExchange, parts: HostParts) -> str:
@@ -328,11 +328,11 @@ def _build_json(exchange: HttpExchange, parts: HostParts, value: object) -> Http
 def _build_response(exchange: HttpExchange, parts: HostParts, body: bytes, kind: str) -> HttpResponse:
     """A document that caches may keep but must check: 304 if the caller has it already."""
     tag = f'"{hashlib.sha256(body).hexdigest()}"'
-    is_open = parts.settings.host_publish == "open" and b"authorization" not in exchange.headers
+    is_open = parts.settings.host_publish == "open" and not has_key(exchange)
     headers = [
         (b"etag", tag.encode()),
         (b"cache-control", b"public, no-cache" if is_open else b"private, no-cache"),
-        (b"vary", b"Authorization, Host"),
+        (b"vary", b"Authorization, Host, X-Api-Key"),
         (b"x-content-type-options", b"nosniff"),
         *trace_headers(exchange.trace),
     ]

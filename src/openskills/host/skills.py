@@ -18,19 +18,16 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from openskills.catalog.skill import Skill
-from openskills.catalog.sources.archive import UnpackLimits, hash_content, pack_folder, unpack
+from openskills.catalog.sources.archive import UnpackLimits, hash_content, unpack
 from openskills.errors import Forbidden, InvalidArgument, NameTaken, UnknownUpload
 from openskills.filesystem import flush_directory, make_private, remove_unused, scratch_directory
-from openskills.host.auth import Principal
 from openskills.host.database import UPLOAD_DATABASE, Database
-from openskills.host.registry.registry import Registry
 from openskills.sql import select_rows
 
 T = TypeVar("T")
@@ -241,20 +238,6 @@ class SkillStore:
         """A skill that the caller may see. Raises `UnknownUpload`, also for skills of others."""
         return await self._database.read(lambda connection: _get_skill(connection, access, skill_id))
 
-    async def list_served(self, access: UploadAccess) -> "list[tuple[str, PublishedSkill]]":
-        """The default versions of all skills that the caller may see, with their owners."""
-        sql = """
-            SELECT s.owner, s.id, s.name, v.number, v.description, v.digest FROM skills s
-            JOIN versions v ON v.skill = s.id AND v.number = s.default_version WHERE s.owner IN (?, '')
-        """
-        rows = await self._database.read(lambda connection: select_rows(connection, sql, (access.owner,)))
-        found: list[tuple[str, PublishedSkill]] = []
-        for owner, skill_id, name, number, description, digest in rows:
-            folder, archive = self._root / "trees" / digest / name, self.open_blob(digest)
-            skill = PublishedSkill(name, description, str(number), digest, folder, archive, skill_id)
-            found.append((owner, skill))
-        return found
-
     async def list_versions(
         self, access: UploadAccess, skill_id: str, page: ListPage
     ) -> tuple[list[StoredVersion], bool]:
@@ -328,9 +311,9 @@ class SkillStore:
     async def add_file(
         self, access: UploadAccess, content: Path, name: str, mime_type: str, purpose: str, expires: float | None
     ) -> StoredFile:
-        """Store a file; `expires` is in seconds since 1970. It belongs to the caller alone, or is shared."""
+        """Store a file; `expires` is in seconds since 1970. Files are never shared between keys."""
         access.check_change(access.writes or "")
-        owner = access.writes or SHARED
+        owner = access.owner
         digest, size = await asyncio.to_thread(hash_content, content)
         await asyncio.to_thread(self._place_blob, content, digest)
 
@@ -347,7 +330,7 @@ class SkillStore:
         self, access: UploadAccess, page: ListPage, purpose: str | None = None
     ) -> tuple[list[StoredFile], bool]:
         """The files that the caller may see, by age, and whether there are more."""
-        where, arguments = "owner IN (?, '') AND coalesce(expires, ?) >= ?", (access.owner, now := time.time(), now)
+        where, arguments = "owner = ? AND coalesce(expires, ?) >= ?", (access.owner, now := time.time(), now)
         if purpose is not None:
             where, arguments = f"{where} AND purpose = ?", (*arguments, purpose)
         return await self._list(_FILES, "id", where, arguments, page, lambda row: StoredFile(*row))
@@ -361,7 +344,7 @@ class SkillStore:
 
         def remove(connection: sqlite3.Connection) -> StoredFile:
             file = _get_file(connection, access, file_id)
-            access.check_change(file.owner)
+            access.check_change(access.writes or "")
             connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
             return file
 
@@ -510,58 +493,8 @@ def _get_version(connection: sqlite3.Connection, skill: StoredSkill, version: st
 
 def _get_file(connection: sqlite3.Connection, access: UploadAccess, file_id: str) -> StoredFile:
     now = time.time()
-    where = "id = ? AND owner IN (?, '') AND coalesce(expires, ?) >= ?"
+    where = "id = ? AND owner = ? AND coalesce(expires, ?) >= ?"
     rows = select_rows(connection, f"{_FILES} WHERE {where}", (file_id, access.owner, now, now))
     if not rows:
         raise UnknownUpload("file", file_id)
     return StoredFile(*rows[0])
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedSkill:
-    """A skill that a caller may see, and its archive. `skill_id` is empty for folders of the operator.
-
-    `version` is the number of an upload, or what the front matter of a folder says. `digest` is the SHA-256 of the
-    archive, a zip with one folder that has the name of the skill.
-    """
-
-    name: str
-    description: str
-    version: str
-    digest: str
-    folder: Path
-    archive: Path
-    skill_id: str = ""
-
-
-async def list_published(
-    store: SkillStore | None, registry: Registry, principal: Principal, cache: Path
-) -> list[PublishedSkill]:
-    """All skills that a caller may see, sorted by name: folders of the operator (`serve --skills`), and uploads.
-
-    Of equal names its own upload counts, then the folder of the operator, then the shared upload. Archives of folders
-    are made in the directory `cache`.
-    """
-    uploads = [] if store is None else await store.list_served(UploadAccess(principal.owner, None))
-    shared = {skill.name: skill for owner, skill in uploads if owner == SHARED}
-    own = {skill.name: skill for owner, skill in uploads if owner != SHARED}
-    folders = await asyncio.to_thread(_pack_all, registry.list_skill_folders(), cache)
-    found = {**shared, **folders, **own}
-
-    def is_visible(name: str) -> bool:
-        return principal.can_invoke(name) or principal.can_invoke(name.replace("-", "_"))
-
-    return [found[name] for name in sorted(found) if is_visible(name)]
-
-
-def _pack_all(skills: Iterable[Skill], cache: Path) -> dict[str, PublishedSkill]:
-    found: dict[str, PublishedSkill] = {}
-    for skill in skills:
-        with scratch_directory(make_private(cache)) as scratch:
-            digest, _ = pack_folder(skill.path, skill.name, scratch / "skill.zip")
-            archive = cache / f"{digest}.zip"
-            (scratch / "skill.zip").rename(archive)
-        version = skill.manifest.version or skill.manifest.metadata.get("version")
-        version = version if isinstance(version, str) else ""
-        found[skill.name] = PublishedSkill(skill.name, skill.description, version, digest, skill.path, archive)
-    return found

@@ -5,8 +5,10 @@ import io
 import os
 import tarfile
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -205,6 +207,50 @@ def test_an_encrypted_entry_is_refused(flags: int, tmp_path: Path) -> None:
 def test_a_rare_compression_is_refused(method: int, tmp_path: Path) -> None:
     message = refusal(raw_zip([Entry("s", b"x", method=method)]), tmp_path, UnsupportedMedia)
     assert f"compression method {method}" in message
+
+
+class Pipe(io.RawIOBase):
+    """A stream without positions: a zip that is written to it has the sizes of entries after their contents."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        self.data += bytes(data)
+        return len(data)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_zip_that_was_written_as_a_stream_or_has_a_comment_is_unpacked(method: int, tmp_path: Path) -> None:
+    pipe = Pipe()
+    with zipfile.ZipFile(cast("Any", pipe), "w", method) as made:
+        made.writestr("a/SKILL.md", "text")
+        made.writestr("a/caf\u00e9.txt", "more")
+        # As `git archive` writes the commit.
+        made.comment = b"0123456789abcdef0123456789abcdef01234567"
+    assert unpacked(pipe.data, tmp_path) == {"a/SKILL.md": b"text", "a/caf\u00e9.txt": b"more"}
+
+
+def test_bytes_around_the_entries_of_a_zip_are_refused(tmp_path: Path) -> None:
+    def packed(name: str) -> bytes:
+        made = io.BytesIO()
+        with zipfile.ZipFile(made, "w") as archive:
+            archive.writestr(name, "text")
+        return made.getvalue()
+
+    one, two = packed("a/SKILL.md"), packed("b/SKILL.md")
+    assert "another archive" in refusal(one + two, tmp_path, InvalidSkill)
+    assert "before its first entry" in refusal(b"PK\x03\x04 and more" + one, tmp_path, InvalidSkill)
+    # Between the last entry and the directory.
+    where = one.index(b"PK\x01\x02")
+    moved = bytearray(one[:where] + two + one[where:])
+    end = moved.rindex(b"PK\x05\x06")
+    moved[end + 16 : end + 20] = (where + len(two)).to_bytes(4, "little")
+    assert "after 'a/SKILL.md'" in refusal(bytes(moved), tmp_path, InvalidSkill)
 
 
 def test_entries_that_share_bytes_are_refused(tmp_path: Path) -> None:

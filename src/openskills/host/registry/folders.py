@@ -316,10 +316,6 @@ class SkillFolders:
         self._settings = settings
         self._catalog: Catalog | None = None
 
-    def list_skills(self) -> tuple[Skill, ...]:
-        """The skills that models may see, as of the last scan."""
-        return () if self._catalog is None else self._catalog.snapshot.skills
-
     def scan(self) -> "tuple[list[HostedFolder], list[tuple[Skill, Problem | None]], tuple[Problem, ...]]":
         """The current folders, the skills without entry and manifest (with a problem if they are hidden from models),
         and problems with the directories and skills."""

@@ -15,12 +15,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal
 
-from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument, InvalidSkill, UnknownSkill
 from openskills.executors.requests import InstallMode, PackageOptions
 from openskills.executors.staging.packages import PackageSet
 from openskills.host.auth import OWNER_MARK
-from openskills.host.model import Registration
+from openskills.host.model import Registration, SkillStartMethod
 from openskills.host.registry.folders import (
     FileStamp,
     HostedFolder,
@@ -241,7 +240,7 @@ class Registry:
         uploads: Path | None = None,
     ) -> None:
         self._settings = settings
-        self._uploads = None if uploads is None else UploadedFolders(settings, uploads, kinds, read_help=read_help)
+        self._uploads = None if uploads is None else UploadedFolders(settings, uploads, kinds)
         self._install = InstallMode(install)
         self._grants = {_normalize_id(name): entry for name, entry in (grants or {}).items()}
         # Scripts see no directory of the host.
@@ -348,10 +347,6 @@ class Registry:
     def list_entries(self) -> tuple[RegistryEntry, ...]:
         """All skills, usable or not, sorted by id."""
         return self._offer.entries
-
-    def list_skill_folders(self) -> tuple[Skill, ...]:
-        """The SKILL.md folders of the operator that models may see."""
-        return self._skill_folders.list_skills()
 
     def set_problem(self, registration: Registration, problem: Problem | None) -> None:
         """Mark a skill as unavailable, or with None as available, until it changes.
@@ -573,18 +568,17 @@ class Registry:
 
 
 class UploadedFolders:
-    """The skills of a `SkillStore` that are served. They are code of strangers: no grants of the operator apply.
+    """The skills of a `SkillStore` that are served.
 
-    The id of a private skill ends with the name of the key that owns it.
+    They are code of strangers: no grants of the operator apply, and they see no directory of the host. The id of a
+    private skill ends with the name of the key that owns it.
     """
 
-    def __init__(self, settings: Settings, directory: Path, kinds: Collection[str] | None, *, read_help: bool) -> None:
-        nothing = directory / ".none"
-        # They see no directory of the host.
-        self._settings = replace(settings, cli_dir=nothing, allowed_root=nothing, host_roots=())
+    def __init__(self, settings: Settings, directory: Path, kinds: Collection[str] | None) -> None:
+        # There are no manifests of the operator among them.
+        self._settings = replace(settings, cli_dir=directory / ".none", host_roots=())
         self.directory = directory
         self._kinds = kinds
-        self._read_help = read_help
         self._known: dict[str, tuple[tuple[Path, ...], Registry]] = {}
 
     def read(self, others: Iterable[RegistryEntry]) -> tuple[list[RegistryEntry], list[SkippedFile]]:
@@ -597,9 +591,7 @@ class UploadedFolders:
             # Links to folders that never change.
             folders = tuple(sorted(path.resolve() for path in directory.iterdir() if path.is_dir()))
             if owner not in known or known[owner][0] != folders:
-                guest = Registry(
-                    self._settings, skills=folders, start=directory, kinds=self._kinds, read_help=self._read_help
-                )
+                guest = Registry(self._settings, skills=folders, start=directory, kinds=self._kinds)
                 guest.reload()
                 known[owner] = (folders, guest)
             self._known[owner] = known[owner]
@@ -617,7 +609,11 @@ class UploadedFolders:
 
 
 def _add_owner(entry: RegistryEntry, mark: str) -> RegistryEntry:
-    registration = entry.registration and replace(entry.registration, id=f"{entry.id}{mark}")
+    registration = entry.registration
+    if registration is not None:
+        # No warm interpreter: callers could fill the memory with skills that nobody calls.
+        limited = {"allowed_root": None, "warm": SkillStartMethod.SPAWN}
+        registration = replace(registration, id=f"{entry.id}{mark}", **limited)
     return replace(entry, id=f"{entry.id}{mark}", registration=registration, rank=_UPLOAD_RANK)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import stat
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Generator, Iterable
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -42,10 +42,16 @@ async def reload(parts: HostParts) -> RegistryChanges:
                 await parts.runners.get_runner(registration).forget(skill_id)
     fresh = {*changes.added, *changes.changed}
     await _prepare(parts, (each for each in parts.registry.list_registrations() if each.id in fresh))
-    for notify in parts.on_reload:
-        await notify()
+    await notify_reload(parts)
     _log.info("skills: added %s, removed %s, changed %s", changes.added, changes.removed, changes.changed)
     return changes
+
+
+async def notify_reload(parts: HostParts) -> None:
+    """Call the functions that want to know when skills have changed."""
+    for notify in parts.on_reload:
+        if isinstance(told := notify(), Awaitable):
+            await told
 
 
 async def watch(parts: HostParts) -> None:

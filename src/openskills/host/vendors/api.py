@@ -6,15 +6,17 @@ The header `anthropic-version` selects the dialect, also of errors.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 from urllib.parse import parse_qsl, quote
 
 import orjson
 
-from openskills.errors import InvalidArgument, SkillError, TooManyRequests
+from openskills.errors import InvalidArgument, SkillError, SourceUnavailable, TooManyRequests
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import ANONYMOUS, PUBLISH_SCOPE, WRITE_SCOPE, Principal
@@ -34,7 +36,7 @@ from openskills.host.invoke import add_allow_header, options_response
 from openskills.host.mcp import check_origin
 from openskills.host.model import Failure
 from openskills.host.parts import HostParts
-from openskills.host.registry.reload import reload
+from openskills.host.registry.reload import notify_reload, reload
 from openskills.host.routes import get_parts
 from openskills.host.skills import SHARED, SkillStore, StagedSkill, UploadAccess
 from openskills.host.vendors.anthropic import AnthropicDialect
@@ -43,8 +45,8 @@ from openskills.host.vendors.uploads import UploadForm, receive_form, stage_skil
 
 _log = logging.getLogger("openskills.host")
 Dialect = AnthropicDialect | OpenaiDialect
-MAX_CONCURRENT_UPLOADS = 8
-"""Uploads that one process receives at a time."""
+MAX_UPLOADS, MAX_UPLOADS_PER_KEY = 64, 8
+"""Uploads that one process receives at a time, of all callers and of each key."""
 _CHUNK = 256 * 1024
 _MAX_NAME = 255
 _PURPOSES = ("assistants", "assistants_output", "batch", "batch_output", "fine-tune", "fine-tune-results", "vision")
@@ -61,7 +63,7 @@ class VendorApi:
     """Everything below `/v1`. Belongs to one host."""
 
     def __init__(self) -> None:
-        self._uploading = 0
+        self._uploading: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; errors are in the dialect of the caller."""
@@ -75,7 +77,9 @@ class VendorApi:
                 answer = add_allow_header(answer, refused.allow) if refused.allow else answer
                 await exchange.send_response(answer, close=refused.close)
             except SkillError as error:
-                await exchange.send_response(build_error(exchange, dialect, Failure.from_error(error)))
+                await exchange.send_response(build_error(exchange, dialect, _hide_details(error, exchange.trace.id)))
+            except ClientDisconnect:
+                raise
             except Exception:
                 _log.exception("request failed, trace id %s", exchange.trace.id)
                 if exchange.answered:
@@ -92,30 +96,37 @@ class VendorApi:
         parts = get_parts(exchange)
         if parts is None:
             raise HttpRefusal(http.host_starting())
-        request = VendorRequest(exchange, parts, dialect, parts.authenticator.authenticate(exchange))
+        principal = parts.authenticator.authenticate(exchange)
+        request = VendorRequest(exchange, parts, dialect, principal)
         methods = request.find_handlers()
         if methods is None or request.parts.uploads is None:
             raise HttpRefusal(http.unknown_address(exchange.path))
+        if "GET" in methods:
+            methods = {**methods, "HEAD": methods["GET"]}
         allowed = (*methods, "OPTIONS")
         if exchange.method == "OPTIONS":
             return options_response(exchange, allowed)
         handler = methods.get(exchange.method)
         if handler is None:
             raise HttpRefusal(http.wrong_method(exchange.method, allowed), allow=allowed)
-        if exchange.method == "GET":
+        parts.host.count_request(principal)
+        if exchange.method in {"GET", "HEAD"}:
             return await handler()
         # A page of another site may send a form without asking first.
         check_origin(exchange)
         if parts.host.draining:
             raise HttpRefusal(http.host_draining())
-        if self._uploading >= MAX_CONCURRENT_UPLOADS:
-            message = f"{self._uploading} uploads are running; try again later"
+        name = principal.name
+        if self._uploading[name] >= MAX_UPLOADS_PER_KEY or self._uploading.total() >= MAX_UPLOADS:
+            message = f"{self._uploading[name]} uploads of {name!r} are running; try again later"
             raise TooManyRequests(message, limit="uploads", retry_after=1)
-        self._uploading += 1
+        self._uploading[name] += 1
         try:
             return await handler()
         finally:
-            self._uploading -= 1
+            self._uploading[name] -= 1
+            # Only those that upload are kept.
+            self._uploading += Counter()
 
 
 Handler = Callable[[], Awaitable[HttpResponse | None]]
@@ -238,8 +249,7 @@ class VendorRequest:
         """Let everybody see what has changed, before the caller is told that it has."""
         if not await reload(self.parts):
             # A skill without scripts is for MCP clients only.
-            for notify in self.parts.on_reload:
-                await notify()
+            await notify_reload(self.parts)
 
     async def _update_skill(self) -> HttpResponse:
         body = await read_body(self._exchange, self.parts.settings.host_max_body)
@@ -349,6 +359,15 @@ def build_error(exchange: HttpExchange, dialect: Dialect, failure: Failure) -> H
     headers = build_headers(exchange.trace, body, failure)
     headers.append((dialect.request_id_header, exchange.trace.id.encode("ascii")))
     return HttpResponse(failure.code, headers, body)
+
+
+def _hide_details(error: SkillError, trace_id: str) -> Failure:
+    """The failure for an error. Where the host keeps uploads is only logged."""
+    failure = Failure.from_error(error)
+    if not isinstance(error, SourceUnavailable) and type(error) is not SkillError:
+        return failure
+    _log.warning("trace id %s: %s", trace_id, error.message)
+    return replace(failure, message=f"the host cannot store or read uploads; see its log for trace id {trace_id}")
 
 
 def _read_flag(text: str | None) -> bool:

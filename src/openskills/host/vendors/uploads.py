@@ -37,7 +37,9 @@ _MAX_ECHO = 5
 """Anthropic's SDK of the beta sends files twice, the second time as text of up to so many times their size."""
 _ECHO = "files[][]"
 MAX_FIELD_BYTES = 64 * 1024
+"""Bytes of all fields that are not files, which are kept in memory."""
 MAX_UPLOAD_SECONDS = 600.0
+_MAX_FIELDS = 20
 _MAX_PART_HEADERS = 8
 _MAX_PART_HEADER_BYTES = 4096
 _MAX_SHOWN_PROBLEMS = 5
@@ -117,7 +119,7 @@ class _FormReader:
         self._field: str | None = None
         self._text = b""
         self._file: IO[bytes] | None = None
-        self._parts = self._size = self._total = 0
+        self._parts = self._size = self._total = self._text_size = 0
         self._is_ended = False
         self._parser = MultipartParser(
             boundary,
@@ -182,6 +184,8 @@ class _FormReader:
         if filename is None:
             if name in self._form.fields:
                 raise InvalidArgument(name[:50], "was sent twice")
+            if len(self._form.fields) > _MAX_FIELDS:
+                raise LimitExceeded(f"the body has more than {_MAX_FIELDS} fields besides files")
             self._field, self._text = None if name == _ECHO else name, b""
             return
         name = name.removesuffix("[]")
@@ -192,9 +196,11 @@ class _FormReader:
 
     def _add_data(self, data: bytes, start: int, end: int) -> None:
         if self._file is None:
-            self._text += b"" if self._field is None else data[start:end]
-            if len(self._text) > MAX_FIELD_BYTES:
-                raise LimitExceeded(f"the field {self._field!r} is larger than {MAX_FIELD_BYTES:,} bytes")
+            if self._field is not None:
+                self._text += data[start:end]
+                self._text_size += end - start
+            if self._text_size > MAX_FIELD_BYTES:
+                raise LimitExceeded(f"the fields besides files have more than {MAX_FIELD_BYTES:,} bytes")
             return
         self._size += end - start
         if self._size > self._max_bytes:

@@ -1,6 +1,6 @@
 """Who sees and may change uploaded skills: private and shared ones, scopes, quotas, MCP."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -9,10 +9,11 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from starlette.routing import Route
 
-from openskills.host.auth import ANONYMOUS, Principal
+from openskills.host.mcp import McpRoute
 from openskills.host.parts import HostOptions
-from openskills.host.skills import list_published
+from openskills.host.routes import AuthenticatedRoute
 from tests.host.hosting import Served
 from tests.host.vendors.uploading import (
     PUBLISHER,
@@ -175,7 +176,7 @@ def test_a_page_of_another_site_may_not_upload(host: Served) -> None:
 
 
 @asynccontextmanager
-async def connected(host: Served, headers: dict[str, str]) -> Any:
+async def connected(host: Served, headers: dict[str, str]) -> AsyncGenerator[Any]:
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60) as http,
         Client(streamable_http_client(f"{host.url}/mcp", http_client=http), mode=cast("Any", "auto")) as client,
@@ -208,15 +209,16 @@ async def test_mcp_clients_see_an_upload_at_once_if_they_may(tmp_path: Path, hos
         assert "Say Hello" in str(loaded.content)
 
 
-async def test_what_a_caller_may_see_can_be_listed_with_archives(tmp_path: Path) -> None:
-    skill_writer(tmp_path, "skills")("folder-one", "Is of the operator. Use it when in doubt.", front="version: '7'\n")
-    ada, _, editor, _ = keys_in(tmp_path)
-    with uploading_host(tmp_path, options=HostOptions(watch=False, skills=(tmp_path / "skills",))) as host:
-        push(host, ada, name="ada-one")
-        push(host, editor, name="shared-one")
-        parts, cache = host.parts, tmp_path / "cache"
-        found = await list_published(parts.uploads, parts.registry, ANONYMOUS, cache)
-        assert [(one.name, one.version) for one in found] == [("folder-one", "7"), ("shared-one", "1")]
-        owner = Principal("ada", digest="x")
-        assert "ada-one" in {one.name for one in await list_published(parts.uploads, parts.registry, owner, cache)}
-        assert all(one.archive.is_file() and one.folder.is_dir() for one in found)
+def test_the_number_of_mcp_endpoints_is_limited(tmp_path: Path, host: Served) -> None:
+    host.app.router.routes.append(Route("/few", AuthenticatedRoute(McpRoute(max_endpoints=2).handle)))
+    keys = [key_in(tmp_path, f"writer{number}", scopes=WRITER) for number in range(3)]
+    meta: dict[str, Any] = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Accept": "application/json, text/event-stream"}
+    for key in (*keys, keys[0]):
+        answer = host.client.post("/few", json=body, headers={**headers, "Mcp-Method": "tools/list", **bearer(key)})
+        assert answer.json()["result"]["tools"] == []
+    assert len(host.parts.on_reload) == 2

@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from openskills.host.parts import HostOptions
+from openskills.host.vendors.api import MAX_UPLOADS_PER_KEY
 from tests.host.hosting import Served, eventually
 from tests.host.vendors.uploading import form_of, skill_files, uploading_host, zip_of
 
@@ -88,6 +89,21 @@ def test_a_cancelled_upload_leaves_nothing(host: Served, uploads: Path) -> None:
     eventually(lambda: nothing_arrives(uploads))
 
 
+def test_slow_uploads_of_one_caller_are_limited(host: Served, uploads: Path) -> None:
+    start = head(100_000) + part(b"greeter/SKILL.md", SKILL)
+    port = httpx2.URL(host.url).port or 0
+    slow = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(MAX_UPLOADS_PER_KEY)]
+    for connection in slow:
+        connection.sendall(start)
+    eventually(lambda: len(os.listdir(uploads / "incoming")) == MAX_UPLOADS_PER_KEY)
+    refused = post(host, form_of(skill_files()))
+    assert refused.status_code == 429
+    assert refused.headers["retry-after"] == "1"
+    for connection in slow:
+        connection.close()
+    eventually(lambda: nothing_arrives(uploads))
+
+
 def test_an_upload_that_stops_is_refused_in_time(host: Served, uploads: Path) -> None:
     answer = raw(host, head(100_000) + part(b"greeter/SKILL.md", SKILL))
     assert answer.startswith(b"HTTP/1.1 408")
@@ -125,6 +141,15 @@ def test_malformed_bodies_are_refused_with_a_reason(host: Served, body: bytes, s
     answer = raw(host, head(len(body)) + body)
     assert answer.startswith(b"HTTP/1.1 %d" % status), answer
     assert reason in answer
+
+
+def test_fields_that_are_kept_in_memory_are_limited(host: Served) -> None:
+    field = b'--XX\r\nContent-Disposition: form-data; name="f%d"\r\n\r\n%b\r\n'
+    for count, size in ((3, 30_000), (30, 1)):
+        body = b"".join(field % (number, b"y" * size) for number in range(count)) + b"--XX--\r\n"
+        answer = raw(host, head(len(body)) + body)
+        assert answer.startswith(b"HTTP/1.1 413")
+        assert b"besides files" in answer
 
 
 def test_too_many_parts_are_refused(host: Served) -> None:
@@ -365,6 +390,16 @@ def test_what_a_killed_host_left_is_finished_or_removed(tmp_path: Path) -> None:
         assert host.invoke("greeter", {"name": "A"}).json()["data"] == {"greeting": "Hello A"}
         assert not orphan.exists()
         assert os.listdir(root / "live/shared") == ["greeter"]
+
+
+def test_an_error_of_the_disk_does_not_say_where_uploads_are(tmp_path: Path) -> None:
+    with uploading_host(tmp_path) as host:
+        incoming = tmp_path / ".local/state/openskills/uploads/incoming"
+        incoming.rmdir()
+        incoming.write_text("not a directory")
+        refused = post(host, form_of(skill_files()), headers=ANTHROPIC)
+        assert (refused.status_code, refused.json()["error"]["type"]) == (503, "overloaded_error")
+        assert str(tmp_path) not in refused.text
 
 
 def test_uploads_can_be_switched_off(tmp_path: Path) -> None:
