@@ -16,6 +16,7 @@ from openskills.host.parts import HostOptions
 from tests.adapters.mcp.oracles import Oracles, oracles
 from tests.host.host_process import host_process
 from tests.host.hosting import Served, eventually, key_in, served, settings_in
+from tests.host.vendors.uploading import PUBLISHER, WRITER, bearer, form_of, skill_files, uploading_host
 from tests.skill_writer import skill_writer
 
 __all__ = ["oracles"]
@@ -301,3 +302,22 @@ def test_serve_publishes_openly_when_told(tmp_path: Path, skills: Path) -> None:
         assert names(host.client.get(INDEX)) == ["report", "sorter"]
         assert host.client.get("/marketplace.json").json()["name"] == "skills-example-com"
         assert host.client.get("/skills").status_code == 401
+
+
+def test_uploads_are_published_to_those_who_may_see_them(tmp_path: Path) -> None:
+    writer, publisher = key_in(tmp_path, "writer", scopes=WRITER), key_in(tmp_path, "publisher", scopes=PUBLISHER)
+    other = key_in(tmp_path, "other")
+    with uploading_host(tmp_path) as host:
+        for key, name in ((writer, "greeter"), (publisher, "waver")):
+            made = host.client.post("/v1/skills", files=form_of(skill_files(name), name), headers=bearer(key))
+            assert made.status_code == 200, made.text
+
+        def list_names(key: str) -> list[str]:
+            return [one["name"] for one in host.client.get(INDEX, headers=bearer(key)).json()["skills"]]
+
+        assert list_names(writer) == ["greeter", "waver"]
+        assert list_names(other) == ["waver"]
+        archive = "/.well-known/agent-skills/greeter.zip"
+        assert host.client.get(archive, headers={"X-Api-Key": writer}).status_code == 200
+        assert host.client.get(archive, headers=bearer(other)).status_code == 404
+        assert host.client.get("/api/search?q=greeted", headers=bearer(other)).json()["count"] == 1
