@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -112,7 +112,7 @@ def check_accessibility(page: Page, axe: str) -> None:
 
 
 @contextmanager
-def open_console(directory: Path, browser: Browser, **changes: Any) -> Iterator[ConsoleHost]:
+def open_console(directory: Path, browser: Browser, **changes: Any) -> Generator[ConsoleHost]:
     """A host with the skills in `directory/skills`, and its console."""
     skills = directory / "skills"
     skills.mkdir(exist_ok=True)

@@ -200,7 +200,7 @@ def messages_of_modules() -> Iterator[tuple[str, str]]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
                 if name == "translate":
-                    yield from ((path.name, part.value) for part in node.args if isinstance(part, ast.Constant))
+                    yield from ((path.name, str(part.value)) for part in node.args if isinstance(part, ast.Constant))
     yield from (("SCREENS", screen.title) for screen in SCREENS if screen.title)
 
 

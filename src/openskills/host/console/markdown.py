@@ -27,11 +27,6 @@ def render_markdown(text: str, link: Callable[[str], str] | None = None) -> Mark
     return Markup(html) + ("…" if cut else "")  # noqa: S704 - the parser escapes everything
 
 
-class _SafeMarkdown(MarkdownIt):
-    def validateLink(self, url: str) -> bool:  # noqa: N802 - the name of the library
-        return is_safe_link(url)
-
-
 def is_safe_link(url: str) -> bool:
     """Whether a link leads to the web or to a file beside the text: no `javascript:`, `data:`, `file:` and the like."""
     try:
@@ -45,7 +40,8 @@ def is_safe_link(url: str) -> bool:
 
 @cache
 def _get_parser() -> MarkdownIt:
-    parser = _SafeMarkdown("commonmark", {"html": False, "linkify": False, "typographer": False})
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False})
+    parser.validateLink = is_safe_link
     parser.enable(["table", "strikethrough"])
     for name, rule in (
         ("heading_open", _open_heading),

@@ -52,7 +52,7 @@ _PACKAGE = "openskills.host.console"
 _STATIC = "/console/static"
 
 
-class Screen(NamedTuple):
+class ConsoleScreen(NamedTuple):
     """A screen: the module with its pages, and the entry in the navigation, if it has one."""
 
     module: str
@@ -61,11 +61,11 @@ class Screen(NamedTuple):
     role: str = "read"
 
 
-SCREENS = (Screen("catalog", "/", "Catalog"),)
+SCREENS = (ConsoleScreen("catalog", "/", "Catalog"),)
 """All screens, in the order of the navigation."""
 
 
-class Page(NamedTuple):
+class ConsolePage(NamedTuple):
     """One page or action. `path` may have parameters such as `{name}`; `role` is what the caller needs at least."""
 
     method: str
@@ -178,15 +178,17 @@ class PageRequest:
         """The path below which the host is mounted, usually empty."""
         return self.exchange.scope.get("root_path") or ""
 
-    def _layout(self) -> dict[str, Any]:
-        path = self.exchange.path
+    @property
+    def here(self) -> str:
+        """The address of the page on this host, without the secret of a link."""
         query = self.exchange.scope["query_string"].decode("latin-1")
-        # Relative to this host, and never with the secret of a link.
-        here = path if "token" in self.query else path + (f"?{query}" if query else "")
+        return self.exchange.path + (f"?{query}" if query and "token" not in self.query else "")
+
+    def _layout(self) -> dict[str, Any]:
         principal = self.principal
         screens = [one for one in SCREENS if one.path and principal is not None and principal.has_role(one.role)]
         return {
-            "here": here,
+            "here": self.here,
             "language": self.language,
             "languages": LANGUAGES,
             "principal": principal,
@@ -279,11 +281,11 @@ async def _dispatch(request: PageRequest) -> HttpResponse | None:
     raise HttpRefusal(http.unknown_address(exchange.path))
 
 
-async def _call(request: PageRequest, page: Page) -> HttpResponse | None:
+async def _call(request: PageRequest, page: ConsolePage) -> HttpResponse | None:
     if page.role:
         _authenticate(request)
         if request.principal is None:
-            here = request._layout()["here"] if page.method == "GET" else "/"  # noqa: SLF001 - its own module
+            here = request.here if page.method == "GET" else "/"
             return request.redirect(f"/console/login?{urlencode({'next': here})}")
         request.principal.require_role(page.role)
         if request.session is not None:
@@ -305,11 +307,11 @@ def _authenticate(request: PageRequest) -> None:
 
 
 @cache
-def _find_pages() -> tuple[tuple[Page, re.Pattern[str], str], ...]:
+def _find_pages() -> tuple[tuple[ConsolePage, re.Pattern[str], str], ...]:
     found = [(page, compile_path(page.path)[0], "") for page in PAGES]
     for screen in SCREENS:
         # Plain tuples, too: modules that also serve the API do not import this one.
-        pages = [Page(*fields) for fields in importlib.import_module(f"{_PACKAGE}.{screen.module}").PAGES]
+        pages = [ConsolePage(*fields) for fields in importlib.import_module(f"{_PACKAGE}.{screen.module}").PAGES]
         found += [(page, compile_path(page.path)[0], screen.module) for page in pages]
     return tuple(found)
 
@@ -414,10 +416,10 @@ def local_address(address: str) -> str:
 
 
 PAGES = (
-    Page("GET", "/console/login", show_login, ""),
-    Page("POST", "/console/login", log_in, ""),
-    Page("POST", "/console/logout", log_out, ROLES[0]),
-    Page("POST", "/console/preferences", set_preferences, ""),
+    ConsolePage("GET", "/console/login", show_login, ""),
+    ConsolePage("POST", "/console/login", log_in, ""),
+    ConsolePage("POST", "/console/logout", log_out, ROLES[0]),
+    ConsolePage("POST", "/console/preferences", set_preferences, ""),
 )
 
 
