@@ -65,6 +65,7 @@ class ConsoleScreen(NamedTuple):
 SCREENS = (
     ConsoleScreen("catalog", "/", "Catalog"),
     ConsoleScreen("skill"),
+    ConsoleScreen("host", "/console/host", "Host"),
 )
 """All screens, in the order of the navigation."""
 
