@@ -25,6 +25,7 @@ from openskills.cli import (
     skills,
     token_report,
     trust,
+    ui,
     validate,
     workspaces,
 )
@@ -71,6 +72,7 @@ def openskills(
       openskills search "merge two pdfs"  find a skill by what it does
       openskills run pdf-tools -- ls      run a command of a skill in a sandbox
       openskills chat                     talk to an agent that uses skills
+      openskills ui                       the same in a browser
       openskills help run                 explain a command
 
     Exit codes: 0 done, 1 failed or something is invalid, 2 wrong usage or no such path, 70 a bug in this program.
@@ -107,6 +109,7 @@ for _name, _function in {
     "route": route.route,
     "chat": command.chat,
     "serve": serve.serve,
+    "ui": ui.ui,
     "mcp": mcp.mcp,
     "push": remote.push,
     "pull": remote.pull,
@@ -125,6 +128,7 @@ for _name, _group in {
     "artifacts": artifacts.app,
     "keys": serve.keys_app,
     "runs": serve.runs_app,
+    "console": ui.app,
 }.items():
     for _command in _group.registered_commands:
         _command.cls = QuickCommand

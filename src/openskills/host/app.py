@@ -18,6 +18,9 @@ from starlette.routing import Route
 
 from openskills.errors import SkillError
 from openskills.host import http
+from openskills.host.console.catalog import list_catalog
+from openskills.host.console.host import handle_admin
+from openskills.host.console.skill import describe_catalog_skill
 from openskills.host.http import HttpExchange, HttpResponse, Receive, Scope, Send, build_refusal
 from openskills.host.invoke import (
     EventStreamHandler,
@@ -41,6 +44,7 @@ from openskills.host.routes import (
     healthz,
     list_skills,
     readyz,
+    serve_console,
     show_docs,
     show_metrics,
     show_openapi,
@@ -128,6 +132,11 @@ def create_app(
         Route("/mcp", AuthenticatedRoute(McpRoute().handle)),
         Route("/v1/{path:path}", VendorApi()),
         *_list_published_routes(PublishedSkills()),
+        Route("/catalog", AuthenticatedRoute(list_catalog), methods=["GET"]),
+        Route("/catalog/{name:path}", AuthenticatedRoute(describe_catalog_skill), methods=["GET"]),
+        Route("/admin/{path:path}", AuthenticatedRoute(handle_admin)),
+        Route("/", PublicRoute(serve_console)),
+        Route("/console/{path:path}", PublicRoute(serve_console)),
     ]
     return app
 

@@ -12,14 +12,15 @@ import secrets
 import stat
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from openskills.errors import InvalidArgument, SkillError, Unauthorized
+from openskills.errors import Forbidden, InvalidArgument, SkillError, Unauthorized
 from openskills.filesystem import lock_file, replace_file_durably
 from openskills.host import http
 from openskills.host.admission import LimitedKey
@@ -33,6 +34,10 @@ WRITE_SCOPE, PUBLISH_SCOPE = "skills:write", "skills:publish"
 _SCOPE_PATTERN = re.compile(rf"[a-z0-9_.*?\[\]!-]{{1,100}}|{WRITE_SCOPE}|{PUBLISH_SCOPE}", re.ASCII)
 OWNER_MARK = "~"
 """In the id of an uploaded skill, this comes before the name of the key that owns it."""
+ROLES = ("read", "run", "admin")
+"""What a key may do, weakest first: see skills and their runs; also run skills; also manage the host."""
+CONSOLE = "console"
+"""The caller of a console session that was opened with a link. No key may have this name."""
 _VERSION = 1
 _HINT_LENGTH = 8
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -47,6 +52,7 @@ class StoredKey(LimitedKey):
     created: str
     expires: str | None = None
     scopes: tuple[str, ...] = ("*",)
+    role: str = "run"
 
     @property
     def expires_at(self) -> float | None:
@@ -88,6 +94,8 @@ def read_keys(path: Path) -> tuple[StoredKey, ...]:
 def add_key(path: Path, key: StoredKey) -> None:
     """Add a key to the file. Raises `InvalidArgument` for a name that is taken, or invalid values."""
     _check_key(key)
+    if key.name == CONSOLE:
+        raise InvalidArgument("name", f"{CONSOLE!r} is reserved for sessions of the console; choose another name")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with lock_file(_lock_path(path)):
         known = read_keys(path)
@@ -108,6 +116,24 @@ def revoke_key(path: Path, name: str) -> StoredKey:
     if found is None:
         raise InvalidArgument("name", f"unknown key {name!r}; `openskills keys list` shows all keys")
     return found
+
+
+def rotate_key(path: Path, name: str, *, now: datetime) -> tuple[str, StoredKey]:
+    """Replace a key by a new one with the same name, role, scopes, limits and lifetime; the old one is refused.
+
+    Raises `InvalidArgument` for an unknown name.
+    """
+    with lock_file(_lock_path(path)) if path.exists() else nullcontext():
+        known = read_keys(path)
+        found = next((key for key in known if key.name == name), None)
+        if found is None:
+            raise InvalidArgument("name", f"unknown key {name!r}; `openskills keys list` shows all keys")
+        expires = found.expires_at
+        lifetime = None if expires is None else expires - datetime.fromisoformat(found.created).timestamp()
+        key, fresh = create_key(name, now=now, lifetime=lifetime)
+        fresh = replace(fresh, scopes=found.scopes, role=found.role, **found.limits)
+        _write_keys(path, [fresh if one is found else one for one in known])
+    return key, fresh
 
 
 def _write_keys(path: Path, keys: Sequence[StoredKey]) -> None:
@@ -150,6 +176,8 @@ def _check_key(key: StoredKey) -> None:
         if _SCOPE_PATTERN.fullmatch(scope) is None:
             message = f"use a skill id, a pattern such as file_*, {WRITE_SCOPE} or {PUBLISH_SCOPE}"
             raise InvalidArgument("scope", f"invalid scope {scope!r}: {message}")
+    if key.role not in ROLES:
+        raise InvalidArgument("role", f"{str(key.role)[:50]!r} is not one of {', '.join(ROLES)}")
     if not key.scopes:
         raise InvalidArgument("scope", "a key needs at least one; use * for all skills")
     key.check_limits()
@@ -165,10 +193,22 @@ _FileStamp = tuple[int, int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class Principal(LimitedKey):
-    """The caller. `scopes` are skill ids or patterns; `digest` is that of its key."""
+    """The caller. `scopes` are skill ids or patterns; `digest` is that of its key; `role` is one of `ROLES`."""
 
     scopes: tuple[str, ...] = ("*",)
     digest: str = field(default="", repr=False)
+    role: str = "run"
+
+    def has_role(self, role: str) -> bool:
+        """Whether its role is this one or a stronger one."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    def require_role(self, role: str) -> None:
+        """Raise `Forbidden` without this role."""
+        if not self.has_role(role):
+            caller = "callers without a key" if self.name == ANONYMOUS.name else f"the key {self.name!r}"
+            fix = f"use a key that was created with --role {role}"
+            raise Forbidden(f"{caller} may not do this: the role is {self.role}, and {role} is needed; {fix}")
 
     @property
     def owner(self) -> str:
@@ -241,11 +281,11 @@ class KeyRing:
             raise Unauthorized("this API key has expired; create a new one with `openskills keys new`")
         return known.principal
 
-    def is_valid(self, principal: Principal) -> bool:
-        """Whether a key that was authenticated is still there, unchanged and not expired."""
+    def find(self, digest: str) -> Principal | None:
+        """The caller whose key has this digest, if it is still valid."""
         self._refresh()
-        known = self._known.get(bytes.fromhex(principal.digest))
-        return known is not None and known.principal == principal and not known.is_expired()
+        known = self._known.get(bytes.fromhex(digest))
+        return None if known is None or known.is_expired() else known.principal
 
     def _refresh(self) -> None:
         now = time.monotonic()
@@ -266,7 +306,7 @@ class KeyRing:
         stored = () if self._path is None else read_keys(self._path)
         known: dict[bytes, _ActiveKey] = {}
         for key in stored:
-            principal = Principal(key.name, key.scopes, key.digest, **key.limits)
+            principal = Principal(key.name, key.scopes, key.digest, key.role, **key.limits)
             digest = bytes.fromhex(key.digest)
             known[digest] = _ActiveKey(digest, key.expires_at, principal)
         self._known = known
@@ -307,8 +347,16 @@ _FORWARDING_HEADERS = frozenset(
 )
 
 
+class SessionLookup(Protocol):
+    """Finds the console session of a request."""
+
+    def authenticate(self, exchange: HttpExchange) -> Principal | None:
+        """The caller, or None without a valid session. Raises `HttpRefusal` for a request of another site."""
+        ...
+
+
 class Authenticator:
-    """Authenticates requests. `mode` is `on`, `off`, or `auto`.
+    """Authenticates requests. `mode` is `on`, `off`, or `auto`. `sessions` are those of the console, if there is one.
 
     With `auto` a key is required unless the request came to a loopback address, not through a proxy, and the host has
     had no keys since it started. Against DNS rebinding, requests without a key on a loopback address must have a
@@ -321,9 +369,15 @@ class Authenticator:
         self._mode = mode
         self._had_keys = False
         self._known: dict[str, bool] = {}
+        self.sessions: SessionLookup | None = None
 
     def authenticate(self, exchange: HttpExchange) -> Principal:
         """The caller of a request. Raises `Unauthorized`, or `HttpRefusal` for a foreign `Host`."""
+        headers = exchange.headers
+        if b"cookie" in headers and self.sessions is not None and {b"authorization", b"x-api-key"}.isdisjoint(headers):
+            found = self.sessions.authenticate(exchange)
+            if found is not None:
+                return found
         given = exchange.header(b"authorization")
         if given is None and (key := exchange.header(b"x-api-key")) is not None:
             given = f"Bearer {key}"
@@ -335,9 +389,10 @@ class Authenticator:
 
     def is_valid(self, principal: Principal) -> bool:
         """Whether a caller that was authenticated would still be, with the same scopes and limits."""
-        if principal is ANONYMOUS:
-            return self._mode == "off" or not self._have_keys_existed()
-        return self._required.is_valid(principal)
+        if not principal.digest:
+            is_open = self._mode == "off" or not self._have_keys_existed()
+            return is_open or principal.name == CONSOLE
+        return self._required.find(principal.digest) == principal
 
     def is_key_required(self, exchange: HttpExchange) -> bool:
         if self._mode != "auto":
@@ -352,6 +407,10 @@ class Authenticator:
     def is_from_here(self, exchange: HttpExchange) -> bool:
         """Whether the request came to a loopback address, not through a proxy."""
         return _FORWARDING_HEADERS.isdisjoint(exchange.headers) and self._is_local(exchange)
+
+    def is_local(self, exchange: HttpExchange) -> bool:
+        """Whether a request came from this machine, for a loopback name, and not through a proxy."""
+        return self.is_from_here(exchange) and self._is_loopback(exchange.header(b"host") or "")
 
     def _is_local(self, exchange: HttpExchange) -> bool:
         server = exchange.scope.get("server")

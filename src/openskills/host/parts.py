@@ -12,6 +12,7 @@ from pathlib import Path
 from openskills.filesystem import make_private
 from openskills.host.admission import Admission
 from openskills.host.auth import WRITE_SCOPE, Authenticator, KeyRing, Principal
+from openskills.host.console.access import Console
 from openskills.host.database import Database
 from openskills.host.history import History
 from openskills.host.http import BODY_TIMEOUT, PING_SECONDS
@@ -42,7 +43,8 @@ class HostOptions:
     manifest are run with `--help` in a sandbox to derive their schemas; `install` decides about packages that their
     skills declare (`never` or `always`). `grace` is how many seconds running
     invocations get at shutdown. `watch` reloads changed manifests. `mcp_tools` are those of `/mcp`: `session`,
-    `hosted`, `both`, or `off` for no `/mcp`.
+    `hosted`, `both`, or `off` for no `/mcp`. `console` serves the web console at `/`;
+    with `trusted` it shows skills of the project without asking for trust.
     """
 
     manifests: tuple[Path, ...] = ()
@@ -60,6 +62,8 @@ class HostOptions:
     body_seconds: float = BODY_TIMEOUT
     ping_seconds: float = PING_SECONDS
     mcp_tools: str = "both"
+    console: bool = True
+    trusted: bool = False
 
 
 @dataclass(slots=True)
@@ -82,6 +86,7 @@ class HostParts:
     idempotency: IdempotencyStore
     runs: Runs
     uploads: SkillStore | None = None
+    console: Console | None = None
     prepared: bool = False
     shutdown: asyncio.Event = field(default_factory=asyncio.Event)
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -151,8 +156,13 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     authenticator = Authenticator(KeyRing.open(keys, required=True), KeyRing.open(keys), settings.host_auth)
     idempotency = IdempotencyStore(database)
     closing.push_async_callback(idempotency.close)
-    parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs)
-    return HostParts(settings, options, start, *parts, uploads, exit_stack=closing)
+    console = None
+    if options.console:
+        console = Console(settings, options.skills, start, KeyRing.open(keys, required=True), trusted=options.trusted)
+        authenticator.sessions = console.sessions
+        closing.push_async_callback(console.close)
+    parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs, uploads, console)
+    return HostParts(settings, options, start, *parts, exit_stack=closing)
 
 
 async def _open_uploads(settings: Settings, closing: AsyncExitStack) -> SkillStore | None:
