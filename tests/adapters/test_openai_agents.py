@@ -279,12 +279,13 @@ async def test_a_hostile_snapshot_stays_in_the_sandbox(sandbox: SandboxSession, 
 async def test_a_terminal_can_be_written_to_and_is_killed_at_the_end(client: SkillSandboxClient) -> None:
     async with await client.create(options=None) as sandbox:
         assert sandbox.supports_pty()
-        first = await sandbox.pty_exec_start("python3 -q", tty=True, yield_time_s=5)
+        asks = "test -t 0 && printf 'name? '; read name; echo hello $name; read code; exit $code"
+        first = await sandbox.pty_exec_start(asks, tty=True, yield_time_s=5)
         assert first.process_id is not None
-        assert b">>>" in first.output
-        second = await sandbox.pty_write_stdin(session_id=first.process_id, chars="print(6 * 7)\n", yield_time_s=5)
-        assert b"42" in second.output
-        last = await sandbox.pty_write_stdin(session_id=first.process_id, chars="exit(3)\n", yield_time_s=10)
+        assert first.output == b"name? "
+        second = await sandbox.pty_write_stdin(session_id=first.process_id, chars="you\n", yield_time_s=5)
+        assert b"hello you" in second.output
+        last = await sandbox.pty_write_stdin(session_id=first.process_id, chars="3\n", yield_time_s=10)
         assert (last.process_id, last.exit_code) == (None, 3)
         quick = await sandbox.pty_exec_start("cat; echo no input", yield_time_s=10)
         assert (quick.exit_code, quick.output) == (0, b"no input\n")

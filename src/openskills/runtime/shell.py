@@ -159,8 +159,11 @@ class PersistentShell:
 
 async def _write_all(process: Process, data: bytes) -> None:
     while data:
-        taken = await process.write(data)
-        data = data[taken:]
+        try:
+            data = data[await process.write(data) :]
+        except InvalidArgument:
+            # It has ended, which reading its output reports.
+            return
         if data:
             await asyncio.sleep(0.005)
 
