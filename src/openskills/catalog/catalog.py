@@ -203,6 +203,7 @@ class Catalog:
     def _fetch(self, source: Source, problems: list[Problem]) -> Sequence[Root]:
         try:
             fetched = source.fetch(self._progress)
+            roots = [one for root in fetched.roots for one in self._open_plugin(root, problems)]
         except SkillError as error:
             problems.append(Problem("source-unavailable", error.message))
             return ()
@@ -211,15 +212,16 @@ class Catalog:
             problems.append(Problem("source-unavailable", f"{source.label}: {error}"))
             return ()
         problems.extend(fetched.problems)
-        return [one for root in fetched.roots for one in self._open_plugin(root, problems)]
+        return roots
 
     def _open_plugin(self, root: Root, problems: list[Problem]) -> Sequence[Root]:
         """The directories with the skills of a plugin; the directory itself if it is not one."""
-        if not root.is_plugin:
+        plugin = root.find_plugin()
+        if plugin is None:
             return (root,)
         from openskills.catalog.sources.plugin import open_plugin
 
-        found = open_plugin(root)
+        found = open_plugin(plugin)
         problems.extend(found.problems)
         return found.roots
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -64,6 +64,15 @@ class Root:
         if self.listed is not None or self.approved is not None:
             return False
         return os.path.lexists(self.path / "plugin.json") and not os.path.lexists(self.path / SKILL_FILE)
+
+    def find_plugin(self) -> "Root | None":
+        """The plugin that this directory is or, for one that was unpacked, that its only folder is."""
+        if self.is_plugin or self.watch or self.listed is not None:
+            return self if self.is_plugin else None
+        with os.scandir(self.path) as entries:
+            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False) or entry.name == SKILL_FILE]
+        inner = replace(self, path=self.path / names[0]) if len(names) == 1 and names[0] != SKILL_FILE else self
+        return inner if inner.is_plugin else None
 
     def can_follow(self, real: str) -> bool:
         """Whether a link to the real path `real` is followed."""

@@ -243,6 +243,9 @@ def test_plugins_in_archives_work_like_folders(plugin: Path, settings: Settings,
     deep = FileContent("skills/nested/deep/SKILL.md", b"---\nname: deep\ndescription: Deep. Use when deep.\n---\n")
     (tmp_path / "p.zip").write_bytes(build_archive([*files, deep]))
     assert skills_of(tmp_path / "p.zip", settings) == ["summarize"]
+    # As GitHub packs a repository.
+    (tmp_path / "q.zip").write_bytes(build_archive(file.under("repository-main") for file in [*files, deep]))
+    assert skills_of(tmp_path / "q.zip", settings) == ["summarize"]
 
 
 def test_validate_checks_the_manifest_and_only_the_skills_of_the_plugin(plugin: Path) -> None:
