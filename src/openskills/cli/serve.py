@@ -277,11 +277,11 @@ def new(
     Examples:
       openskills keys new ci
       openskills keys new partner --scope 'file_*' --limit rate=5 --expires 30d
-      openskills keys new ada --scope '*' --scope skills:write     may also upload skills, for itself
-      openskills keys new team --scope '*' --scope skills:publish  uploads skills for everybody
       openskills keys new ops --role admin
+      openskills keys new ada --scope '*' --scope skills:write
+      openskills keys new team --scope '*' --scope skills:publish
 
-    A running host accepts it at once.
+    The last two may upload skills: ada for herself, team for everybody. A running host accepts it at once.
     """
     from openskills.host.admission import parse_limits
     from openskills.host.auth import add_key, create_key

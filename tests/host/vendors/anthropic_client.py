@@ -69,6 +69,11 @@ uploads = client.beta.files if is_beta else getattr(client, "files", client.beta
 file = uploads.upload(file=("data.txt", b"some text", "text/plain"))
 seen["file"] = [file.filename, file.size_bytes, uploads.download(file.id).read().decode()]
 seen["files"] = [one.id for one in uploads.list(limit=1)] == [file.id]
+if not is_beta and hasattr(client, "files") and anthropic.__version__.startswith("2."):
+    other = uploads.upload(file=("other.txt", b"x"), expires_in_seconds=3600)
+    seen["named"] = [one.id for one in uploads.list(ids=[other.id, "file_unknown"])] == [other.id]
+    seen["expires"] = (other.expires_at - other.created_at).total_seconds()
+    uploads.delete(other.id)
 seen["file_deleted"] = uploads.delete(file.id).id == file.id
 if is_beta:
     refused("has_versions", lambda: skills.delete(made.id))

@@ -78,6 +78,9 @@ def test_the_sdk_can_create_list_download_and_delete(version: str, host: Served,
     assert seen["file_deleted"]
     assert seen["gone"] == "skill_deleted"
     assert set(seen["deleted"]) == {"skill_version_deleted"}
+    if version == "2.8.0":
+        assert seen["named"]
+        assert 3599 < seen["expires"] <= 3600
     if version == "0.75.0":
         assert seen["has_versions"][1] == 400
     else:

@@ -79,6 +79,12 @@ def test_files_are_stored_and_returned(client: OpenAI) -> None:
     assert (made.filename, made.bytes) == ("data.csv", 8)
     assert client.files.content(made.id).read() == b"a,b\n1,2\n"
     assert [one.id for one in client.files.list()] == [made.id]
+    expiring = client.files.create(
+        file=("b.txt", b"b"), purpose="batch", expires_after={"anchor": "created_at", "seconds": 3600}
+    )
+    assert expiring.expires_at == expiring.created_at + 3600
+    assert [one.id for one in client.files.list(purpose="batch")] == [expiring.id]
+    client.files.delete(expiring.id)
     assert client.files.delete(made.id).deleted
     with pytest.raises(NotFoundError):
         client.files.retrieve(made.id)

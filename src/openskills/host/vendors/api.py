@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote
 
 import orjson
 
-from openskills.errors import InvalidArgument, SkillError, SourceUnavailable, TooManyRequests
+from openskills.errors import InvalidArgument, SkillError, SourceUnavailable, TooManyRequests, UnknownUpload
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import ANONYMOUS, PUBLISH_SCOPE, WRITE_SCOPE, Principal
@@ -49,6 +49,7 @@ MAX_UPLOADS, MAX_UPLOADS_PER_KEY = 64, 8
 """Uploads that one process receives at a time, of all callers and of each key."""
 _CHUNK = 256 * 1024
 _MAX_NAME = 255
+_MAX_IDS = 100
 _PURPOSES = ("assistants", "assistants_output", "batch", "batch_output", "fine-tune", "fine-tune-results", "vision")
 
 
@@ -317,10 +318,24 @@ class VendorRequest:
 
     async def _list_files(self) -> HttpResponse:
         query = self._query
+        text = self._exchange.scope["query_string"].decode("latin-1")
+        ids = [value for name, value in parse_qsl(text) if name.removesuffix("[]") == "ids"]
+        if ids and not self._dialect.has_default_version:
+            return await self._list_named_files(ids)
         found, has_more = await self._store.list_files(
             self._access, self._dialect.read_page(query), query.get("purpose")
         )
         return self._respond(self._dialect.build_page([*map(self._dialect.build_file, found)], has_more=has_more))
+
+    async def _list_named_files(self, ids: Sequence[str]) -> HttpResponse:
+        """The files with these ids, as Anthropic's clients can ask for; unknown ones are left out."""
+        if len(ids) > _MAX_IDS:
+            raise InvalidArgument("ids", f"expected at most {_MAX_IDS} ids")
+        found: list[dict[str, Any]] = []
+        for file_id in dict.fromkeys(ids):
+            with suppress(UnknownUpload):
+                found.append(self._dialect.build_file(await self._store.get_file(self._access, file_id)))
+        return self._respond(self._dialect.build_page(found, has_more=False))
 
     async def _create_file(self) -> HttpResponse:
         access = self._access
