@@ -315,6 +315,22 @@ def test_logging_in_with_a_key_in_a_browser(tmp_path: Path, browser: Browser, ax
     assert find_database(console.served.parts.settings).exists()
 
 
+def test_the_keyboard_is_enough_to_find_and_open_a_skill(console: ConsoleHost) -> None:
+    page = console.page()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    page.keyboard.press("/")
+    page.keyboard.type("invoices")
+    page.locator("tbody mark").first.wait_for()
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.className") == "name":
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/console/skills/invoices")
+
+
 def test_the_language_and_theme_menus_apply_at_once(console: ConsoleHost) -> None:
     page = console.page()
     page.get_by_label("Language").select_option("zh")
