@@ -14,9 +14,11 @@ from jinja2 import nodes
 from jinja2.ext import extract_from_ast
 from playwright.sync_api import Browser
 
-from openskills.host.auth import revoke_key, rotate_key
+from openskills.catalog.skill import ResourceKind
+from openskills.host.auth import ROLES, revoke_key, rotate_key
 from openskills.host.console import pages
 from openskills.host.console.access import build_cookie, find_database
+from openskills.host.console.catalog import STATES
 from openskills.host.console.pages import LANGUAGES, SCREENS, choose_language, local_address, to_visible
 from openskills.host.http import HttpExchange
 from openskills.host.parts import HostOptions
@@ -202,9 +204,16 @@ def messages_of_modules() -> Iterator[tuple[str, str]]:
                 if name == "translate":
                     yield from ((path.name, str(part.value)) for part in node.args if isinstance(part, ast.Constant))
     yield from (("SCREENS", screen.title) for screen in SCREENS if screen.title)
+    # Words that templates get from modules.
+    yield from (("STATES", state.replace("_", " ")) for state in STATES)
+    yield from (("ROLES", role) for role in ROLES)
+    yield from (("ResourceKind", kind.value) for kind in ResourceKind)
+    requirements = ("package", "import", "program", "secret", "optional", "platform", "network")
+    yield from (("skill.py", kind) for kind in requirements)
+    yield from (("host.py", word) for word in ("starting", "draining", "auto", "on", "off", "catalog", "host"))
 
 
-def test_every_text_has_a_translation_and_every_translation_a_text() -> None:
+def test_every_text_has_a_translation() -> None:
     wanted = {text: where for where, text in (*messages_of_templates(), *messages_of_modules())}
     for language in set(LANGUAGES) - {"en"}:
         folder = files("openskills.host.console") / "locale" / language
