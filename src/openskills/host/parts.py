@@ -12,6 +12,7 @@ from pathlib import Path
 from openskills.catalog.catalog import Catalog
 from openskills.host.admission import Admission
 from openskills.host.auth import Authenticator, KeyRing
+from openskills.host.console.access import Console
 from openskills.host.conversations import Conversations
 from openskills.host.database import Database
 from openskills.host.history import History
@@ -42,7 +43,8 @@ class HostOptions:
     manifest are run with `--help` in a sandbox to derive their schemas; `install` decides about packages that their
     skills declare (`never` or `always`). `grace` is how many seconds running
     invocations get at shutdown. `watch` reloads changed manifests. `mcp_tools` are those of `/mcp`: `session`,
-    `hosted`, `both`, or `off` for no `/mcp`.
+    `hosted`, `both`, or `off` for no `/mcp`. `console` serves the web console at `/`;
+    with `trusted` it shows skills of the project without asking for trust.
     """
 
     manifests: tuple[Path, ...] = ()
@@ -60,6 +62,8 @@ class HostOptions:
     body_seconds: float = BODY_TIMEOUT
     ping_seconds: float = PING_SECONDS
     mcp_tools: str = "both"
+    console: bool = True
+    trusted: bool = False
 
 
 @dataclass(slots=True)
@@ -82,6 +86,7 @@ class HostParts:
     idempotency: IdempotencyStore
     runs: Runs
     conversations: Conversations
+    console: Console | None = None
     prepared: bool = False
     shutdown: asyncio.Event = field(default_factory=asyncio.Event)
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -126,8 +131,14 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     capacity = settings.host_concurrency or 2 * (os.cpu_count() or 1)
     admission = Admission(capacity=capacity, queue=settings.host_queue, share=1 / options.workers, observer=metrics)
     host = Host(registry, runners, admission, secrets=settings.environment, observers=tuple(observers))
+    keys = settings.host_keys
+    console = None
+    if options.console:
+        console = Console(settings, options.skills, start, KeyRing.open(keys, required=True), trusted=options.trusted)
 
     async def open_catalog() -> Catalog:
+        if console is not None:
+            return await console.open_catalog()
         return await asyncio.to_thread(Catalog.from_paths, *options.skills, settings=settings)
 
     conversations = Conversations(
@@ -136,11 +147,13 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     closing.push_async_callback(conversations.close)
     # Turns of conversations are runs, so these end first.
     closing.push_async_callback(runs.close)
-    keys = settings.host_keys
     authenticator = Authenticator(KeyRing.open(keys, required=True), KeyRing.open(keys), settings.host_auth)
     idempotency = IdempotencyStore(database)
     closing.push_async_callback(idempotency.close)
-    parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs, conversations)
+    if console is not None:
+        authenticator.sessions = console.sessions
+        closing.push_async_callback(console.close)
+    parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs, conversations, console)
     return HostParts(settings, options, start, *parts, exit_stack=closing)
 
 

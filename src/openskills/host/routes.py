@@ -172,6 +172,15 @@ async def export_tools(exchange: HttpExchange, parts: HostParts, principal: Prin
     return build_document({"format": form, "tools": made}, exchange.trace, latency_ms=exchange.latency_ms)
 
 
+async def serve_console(exchange: HttpExchange, parts: HostParts | None) -> HttpResponse | None:
+    """A page of the console. What renders pages is imported with the first one."""
+    if parts is not None and not parts.options.console:
+        raise HttpRefusal(http.unknown_address(exchange.path))
+    from openskills.host.console.pages import handle_console
+
+    return await handle_console(exchange, parts)
+
+
 _READ_METHODS = ("GET", "HEAD", "OPTIONS")
 _WRITE_METHODS = ("POST", "OPTIONS")
 
@@ -186,6 +195,8 @@ async def handle_run(exchange: HttpExchange, parts: HostParts, principal: Princi
         return options_response(exchange, allowed)
     if exchange.method not in allowed:
         raise HttpRefusal(http.wrong_method(exchange.method, allowed), allow=allowed)
+    if colon:
+        principal.require_role("run")
     act = parts.runs.cancel if colon else parts.runs.get
     run = await act(run_id, principal=principal.name)
     return build_document(run.to_dict(), exchange.trace, skill_id=run.skill_id, latency_ms=exchange.latency_ms)

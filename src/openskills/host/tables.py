@@ -79,4 +79,20 @@ STEPS: tuple[MigrationStep, ...] = (
         "ALTER TABLE history ADD COLUMN ran_ms REAL",
         "DROP TABLE workers",
     ),
+    (
+        # Links and sessions of the console. `key_digest` is empty for a session that was opened with a link.
+        "CREATE TABLE console_links (digest TEXT NOT NULL PRIMARY KEY, expires REAL NOT NULL) WITHOUT ROWID",
+        """
+        CREATE TABLE console_sessions (
+            id TEXT NOT NULL PRIMARY KEY,
+            digest TEXT NOT NULL UNIQUE,
+            key_digest TEXT NOT NULL,
+            created REAL NOT NULL,
+            used REAL NOT NULL,
+            expires REAL NOT NULL,
+            address TEXT NOT NULL,
+            browser TEXT NOT NULL
+        )
+        """,
+    ),
 )
