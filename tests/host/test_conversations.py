@@ -50,8 +50,21 @@ def calls(name: str, **arguments: Any) -> ModelResponse:
 
 
 def runs_shout(word: str = "hello") -> ModelResponse:
-    command = f"python3 scripts/shout.py {word}"
-    return calls("skill_run", skill="shout", command=command, output_files=["out/*"])
+    return runs(f"python3 scripts/shout.py {word}")
+
+
+def runs(command: str) -> ModelResponse:
+    """Load the skill and run a command of it in one answer."""
+    load = ToolCall("call_1Ab", "skill_load", json.dumps({"skill": "shout"}))
+    run = {"skill": "shout", "command": command, "output_files": ["out/*"]}
+    return ModelResponse(
+        "", (load, ToolCall("call_2Ab", "skill_run", json.dumps(run))), Usage(1_000, 20, 800), "tool_calls"
+    )
+
+
+def result_of(shown: dict[str, Any]) -> str:
+    """The result of the command."""
+    return next(item["result"] for item in shown["items"] if item.get("tool") == "skill_run")
 
 
 def fine(_: ModelServerRequest) -> str:
@@ -124,7 +137,6 @@ def read_events(client: httpx2.Client, path: str, until: str, after: str | None 
 
 def test_a_turn_runs_a_skill_in_the_sandbox_and_saves_what_it_made(tmp_path: Path) -> None:
     script = [
-        calls("skill_load", skill="shout"),
         runs_shout(),
         ModelResponse("Done: **HELLO**", (), Usage(1_200, 8, 900)),
     ]
@@ -141,9 +153,9 @@ def test_a_turn_runs_a_skill_in_the_sandbox_and_saves_what_it_made(tmp_path: Pat
         assert (shown["title"], shown["model"], shown["loaded"]) == ("Shout hello", MODEL, ["shout"])
         layers = shown["tokens"]["layers"]
         assert all(layers[name] > 0 for name in ("overview", "loaded", "tools", "history"))
-        assert shown["tokens"]["usage"] == {"input": 3_200, "output": 48, "cached": 2_500}
-        assert shown["tokens"]["cached_share"] == round(2_500 / 3_200, 4)
-        assert (shown["requests"], shown["run"]) == (3, {"id": run, "state": "succeeded"})
+        assert shown["tokens"]["usage"] == {"input": 2_200, "output": 28, "cached": 1_700}
+        assert shown["tokens"]["cached_share"] == round(1_700 / 2_200, 4)
+        assert (shown["requests"], shown["run"]) == (2, {"id": run, "state": "succeeded"})
         file = talk.client.get(f"/conversations/{identity}/files/out/shout.txt")
         assert (file.content, file.headers["content-type"]) == (b"HELLO", "application/octet-stream")
         assert file.headers["content-disposition"] == "attachment; filename*=UTF-8''shout.txt"
@@ -211,7 +223,7 @@ def test_a_command_waits_until_it_is_approved_over_http(decision: str, tmp_path:
         again = talk.client.post(path, json={"decision": decision})
         assert (again.status_code, again.json()["error"]["details"]["field"]) == (400, "approval")
         shown = talk.wait(identity)
-        result = shown["items"][1]["result"]
+        result = result_of(shown)
         assert ("NOW" in result) is (decision == "allow_once")
         assert ("not today" in result) is (decision == "deny")
         assert shown["approvals"] == []
@@ -252,13 +264,13 @@ def test_of_two_messages_at_once_one_is_refused(tmp_path: Path) -> None:
 
 
 def test_attachments_reach_the_commands_and_can_be_downloaded(tmp_path: Path) -> None:
-    script = [calls("skill_run", skill="shout", command="cat $WORK_DIR/inputs/sales.csv"), "fine", "fine"]
+    script = [runs("cat $WORK_DIR/inputs/sales.csv"), "fine", "fine"]
     with talking(tmp_path, script) as talk:
         identity = talk.create()
         data = base64.b64encode(b"a,b\n1,2\n").decode()
         talk.send(identity, "Look", files=[{"name": "sales.csv", "data": data}])
         shown = talk.wait(identity)
-        assert json.loads(shown["items"][1]["result"])["stdout"] == "a,b\n1,2\n"
+        assert json.loads(result_of(shown))["stdout"] == "a,b\n1,2\n"
         assert (shown["items"][0]["text"], shown["items"][0]["files"][0]["name"]) == ("Look", "sales.csv")
         assert talk.client.get(f"/conversations/{identity}/files/uploads/sales.csv").content == b"a,b\n1,2\n"
         form = {"text": (None, "A form")}
@@ -399,11 +411,11 @@ def test_an_unanswered_approval_is_denied_at_its_deadline(tmp_path: Path) -> Non
         identity = talk.create(ask=True)
         talk.send(identity, "Shout")
         shown = talk.wait(identity)
-        assert "no answer within 0.2 seconds" in shown["items"][1]["result"]
+        assert "no answer within 0.2 seconds" in result_of(shown)
 
 
 def test_an_event_position_is_read_strictly() -> None:
-    assert EventPosition.parse("0abc-1:7") == EventPosition("0abc-1", 7)
+    assert EventPosition.parse("run_0ab:7") == EventPosition("run_0ab", 7)
     for text in (":", "x:", ":1", "a:b", "a:1\n", "a" * 70 + ":1", "A:1"):
         with pytest.raises(InvalidArgument, match="Last-Event-ID"):
             EventPosition.parse(text)

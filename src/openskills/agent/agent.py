@@ -321,7 +321,8 @@ def build_items(events: Iterable[Event], agent: str) -> list[dict[str, Any]]:
     for event in events:
         if event.kind == TURN:
             # Shown only if the message itself was never written: the host ended before.
-            turn = {"id": f"m{event.seq}", "kind": "message", "role": "user", "author": USER, "files": [], "agent": ""}
+            run = event.payload.get("run")
+            turn = {"id": f"turn-{run}", "kind": "message", "role": "user", "author": USER, "files": [], "agent": ""}
             turn |= {"text": str(event.payload.get("text") or ""), "at": event.at.isoformat()}
             items[turn["id"]] = turn
         elif event.kind == MESSAGE:
@@ -403,6 +404,11 @@ _LAYER_GROUPS = {
 }
 
 
+def group_layers(by_layer: Mapping[str, int]) -> dict[str, int]:
+    """Tokens by layer as `overview`, `loaded`, `tools` and `history`."""
+    return {name: sum(by_layer.get(one, 0) for one in names) for name, names in _LAYER_GROUPS.items()}
+
+
 def build_tokens(events: Iterable[Event], records: Mapping[str, str], agent: str) -> dict[str, Any]:
     """Tokens of the last request by layer, estimated, and what the provider reported for all requests.
 
@@ -419,7 +425,7 @@ def build_tokens(events: Iterable[Event], records: Mapping[str, str], agent: str
             usage[name] += int(cast("Mapping[str, Any]", reported).get(name) or 0)
     last = cast("Mapping[str, Any]", json.loads(records.get(f"tokens:{agent}") or "{}"))
     by_layer = cast("Mapping[str, int]", last.get("layers") or {})
-    layers = {name: sum(by_layer.get(one, 0) for one in names) for name, names in _LAYER_GROUPS.items()}
+    layers = group_layers(by_layer)
     total = int(last.get("total") or 0)
     unchanged = int(last.get("unchanged") or 0)
     is_reported = usage["input"] > 0

@@ -16,8 +16,9 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -90,14 +91,14 @@ CONVERSATION = "conversation"
 APPROVAL, ANSWER, TEXT = "approval", "approval.answer", "delta"
 """Kinds of events of a run: a command waits for approval; the answer; more text of the model."""
 APPROVAL_TIMEOUT = 10 * 60.0
-MAX_TEXT, MAX_FILES = 256 * 1024, 20
-MAX_UPLOAD = 32 * 1024 * 1024
-"""Bytes of a message with its files."""
 _COMMAND_LINE = "cli"
 _FOREIGN = "cli~"
 _MODEL, _TITLE, _RUN, _ASK = "conversation:model", "conversation:title", "conversation:run", "conversation:ask"
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _AFTER_LAST_EVENT = 2**53
+_END = 10**15 - 1
+NO_RUN = "0"
+"""In positions: before the first turn."""
 _MAX_SHOWN_CHARS = 32 * 1024
 _MAX_SEARCHED = 2_000
 _FLUSH_SECONDS = 0.05
@@ -121,7 +122,7 @@ class EventPosition(NamedTuple):
         if not text:
             return cls()
         run, _, number = text.rpartition(":")
-        if not re.fullmatch(r"[0-9a-f-]{1,64}", run, re.ASCII) or not re.fullmatch(r"\d{1,15}", number, re.ASCII):
+        if not re.fullmatch(r"[0-9a-z_]{1,64}", run, re.ASCII) or not re.fullmatch(r"\d{1,15}", number, re.ASCII):
             raise InvalidArgument("Last-Event-ID", f"invalid event id {text[:80]!r}: expected RUN:NUMBER")
         return cls(run, int(number))
 
@@ -194,19 +195,10 @@ class ConversationView:
     position: EventPosition
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            **self.head.to_dict(),
-            "status": self.status,
-            "run": None if self.run is None else {"id": self.run.id, "state": self.run.state.value},
-            "items": list(self.items),
-            "partial": self.partial,
-            "approvals": list(self.approvals),
-            "loaded": list(self.loaded),
-            "tokens": dict(self.tokens),
-            "requests": self.requests,
-            "files": list(self.files),
-            "last_event_id": str(self.position) if self.position.run else None,
-        }
+        names = ("status", "items", "partial", "approvals", "loaded", "tokens", "requests", "files")
+        run = None if self.run is None else {"id": self.run.id, "state": self.run.state.value}
+        shown = {name: getattr(self, name) for name in names}
+        return {**self.head.to_dict(), **shown, "run": run, "last_event_id": str(self.position)}
 
 
 class Conversations:
@@ -221,7 +213,6 @@ class Conversations:
         open_catalog: Callable[[], Awaitable[Catalog]],
         grants: Mapping[str, SkillGrants],
         install: str = "never",
-        approval_timeout: float = APPROVAL_TIMEOUT,
     ) -> None:
         self._settings = settings
         self._host = host
@@ -230,7 +221,7 @@ class Conversations:
         self._grants = grants
         # A person can be asked, unlike for hosted skills.
         self._install = "always" if install == "always" else "ask"
-        self.approval_timeout = approval_timeout
+        self.approval_timeout = APPROVAL_TIMEOUT
         self._opening = asyncio.Lock()
         self._store: SessionStore | None = None
         self._artifacts: ArtifactStore | None = None
@@ -268,7 +259,8 @@ class Conversations:
         """Create a conversation. With `asks`, every command needs approval. Raises `InvalidArgument`."""
         chosen = self._check_model(model) if model else ""
         title = " ".join(title.split())[:MAX_TITLE_CHARS]
-        key = SessionKey(APP, principal.name, _new_name())
+        name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
+        key = SessionKey(APP, principal.name, name)
         delta = {_MODEL: chosen or None, _TITLE: title or None, _ASK: "1" if asks else None}
         about = {"title": title, "model": chosen, "ask": asks}
         await self.store.append(key, new_event(USER, CONVERSATION, about, delta), expected=0)
@@ -326,8 +318,18 @@ class Conversations:
             build_tokens(session.events, records.state if records else {}, AGENT),
             records.revision if records else 0,
             await self.list_files(head),
-            EventPosition(head.run, events[-1].id if events else 0) if is_live else EventPosition(),
+            EventPosition(head.run or NO_RUN, (events[-1].id if events else 0) if is_live or not head.run else _END),
         )
+
+    async def is_running(self, head: ConversationHead) -> bool:
+        """Whether a turn of a conversation is running."""
+        run = await self._find_run(head.run)
+        return run is not None and run.ended is None
+
+    async def read_turn(self, upto: EventPosition) -> Sequence[ConversationEvent]:
+        """The events of a turn up to a position."""
+        events = await self._read_run(upto.run) if upto.run and upto.number < _END else ()
+        return [_build_event(upto.run, event) for event in events if event.id <= upto.number]
 
     async def delete(self, principal: Principal, conversation_id: str) -> None:
         """Delete a conversation with its files. Raises `UnknownSession`, and `RequestInFlight` during a turn."""
@@ -377,7 +379,7 @@ class Conversations:
         run = await self._runs.start(
             make, skill_id=CONVERSATION, trace_id=trace_id, principal=principal.name, run_id=run_id
         )
-        delta = {_RUN: run_id, **({_MODEL: model} if message.model else {})}
+        delta = {_RUN: run_id, _MODEL: model}
         if not head.title:
             delta[_TITLE] = " ".join(message.text.split())[:MAX_TITLE_CHARS]
         try:
@@ -424,7 +426,7 @@ class Conversations:
         run = await self._find_run(head.run)
         if not after.run and run is not None:
             # A turn that has ended is in the conversation already.
-            after = EventPosition(run.id, 0 if run.ended is None else _AFTER_LAST_EVENT)
+            after = EventPosition(run.id, 0 if run.ended is None else _END)
         while True:
             async with aclosing(self._follow_run(after)) as events:
                 async for event in events:
@@ -435,13 +437,12 @@ class Conversations:
             after = EventPosition(following)
 
     async def _follow_run(self, after: EventPosition) -> AsyncGenerator[ConversationEvent]:
-        if not after.run or after.number == _AFTER_LAST_EVENT:
+        if not after.run or after.number == _END:
             return
         try:
             async with aclosing(self._runs.events(after.run, after.number)) as events:
                 async for event in events:
-                    data = cast("dict[str, Any]", orjson.loads(event.data))
-                    yield ConversationEvent(EventPosition(after.run, event.id), event.kind, data)
+                    yield _build_event(after.run, event)
         except UnknownRun:
             return  # removed long after its end
 
@@ -449,7 +450,7 @@ class Conversations:
         """The run of the next turn after `last`; None if the conversation was deleted."""
         revision = 0
         while True:
-            self._changed.clear()
+            changed = self._changed
             found = await self.store.get(key, after=_AFTER_LAST_EVENT)
             if found is None:
                 return None
@@ -457,13 +458,13 @@ class Conversations:
                 whole = await self.store.get(key)
                 runs = [str(one.payload.get("run")) for one in (whole.events if whole else ()) if one.kind == TURN]
                 # Not only the latest: several turns may have ended while a client was away.
-                following = runs[runs.index(last) + 1 :] if last in runs else runs[-1:]
+                following = runs[runs.index(last) + 1 :] if last in runs else runs
                 if following:
                     return following[0]
             revision = found.revision
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_SECONDS):
-                    await self._changed.wait()
+                    await changed.wait()
 
     def _notify(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
@@ -593,7 +594,7 @@ class Conversations:
             environment = self._settings.environment
             self._options[key] = SessionOptions(
                 profile=None if can_run else ToolProfile.KNOWLEDGE_ONLY,
-                visible=None if "*" in principal.scopes else _create_filter(principal),
+                visible=None if "*" in principal.scopes else partial(_is_visible, principal),
                 ask=self._ask if asks else None,
                 ask_install=self._ask,
                 install=self._install,
@@ -614,9 +615,9 @@ class Conversations:
         return name
 
     async def _check_idle(self, head: ConversationHead) -> None:
-        run = await self._find_run(head.run)
-        if run is not None and run.ended is None:
-            raise RequestInFlight("a turn of this conversation is running; wait for its end, or cancel it", run=run.id)
+        if await self.is_running(head):
+            message = "a turn of this conversation is running; wait for its end, or cancel it"
+            raise RequestInFlight(message, run=head.run)
 
     async def _find_run(self, run_id: str) -> Run | None:
         """The run of a turn; None if there is none, or if it was removed long after its end."""
@@ -690,8 +691,9 @@ class _TurnStream:
             self._listener(SkillOutputEvent(TEXT, {"text": text}))
 
 
-def _new_name() -> str:
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
+def _build_event(run_id: str, event: RunEvent) -> ConversationEvent:
+    data = cast("dict[str, Any]", orjson.loads(event.data))
+    return ConversationEvent(EventPosition(run_id, event.id), event.kind, data)
 
 
 def _list_owners(principal: Principal) -> list[tuple[str, str]]:
@@ -728,12 +730,9 @@ def _unknown(conversation_id: str) -> UnknownSession:
     return error
 
 
-def _create_filter(principal: Principal) -> Callable[[Skill], bool]:
-    def is_visible(skill: Skill) -> bool:
-        # A host replaces - in ids by _.
-        return principal.can_invoke(skill.name) or principal.can_invoke(skill.name.replace("-", "_"))
-
-    return is_visible
+def _is_visible(principal: Principal, skill: Skill) -> bool:
+    # A host replaces - in ids by _.
+    return principal.can_invoke(skill.name) or principal.can_invoke(skill.name.replace("-", "_"))
 
 
 def _find_status(run: Run | None, events: Sequence[Event]) -> str:
@@ -791,19 +790,9 @@ def collect_approvals(events: Sequence[RunEvent]) -> list[Mapping[str, Any]]:
 
 
 def _describe_question(question: ApprovalQuestion, identity: str, deadline: float) -> dict[str, Any]:
-    return {
-        "id": identity,
-        "skill": question.skill,
-        "command": _shorten(question.command),
-        "argv": _shorten(list(question.argv)),
-        "cwd": question.cwd,
-        "env": list(question.env),
-        "network": list(question.network),
-        "stdin": _shorten(question.stdin[: 4 * _MAX_SHOWN_CHARS].decode("utf-8", "replace")),
-        "editor_text": _shorten(question.editor_text or ""),
-        "interactive": question.interactive,
-        "installs": question.installs,
-        "changed": list(question.changed),
-        "agent": question.agent,
-        "deadline": datetime.fromtimestamp(deadline, UTC).isoformat(timespec="seconds"),
-    }
+    found = asdict(question)
+    for name in ("user", "session", "preapproved", "allowed_tools"):
+        del found[name]
+    stdin = question.stdin[: 4 * _MAX_SHOWN_CHARS].decode("utf-8", "replace")
+    at = datetime.fromtimestamp(deadline, UTC).isoformat(timespec="seconds")
+    return _shorten({**found, "stdin": stdin, "id": identity, "deadline": at})

@@ -17,7 +17,7 @@ from openskills.errors import InvalidArgument, LimitExceeded, SkillError, Unknow
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import Principal
-from openskills.host.conversations import MAX_FILES, MAX_TEXT, MAX_UPLOAD, EventPosition, NewMessage
+from openskills.host.conversations import EventPosition, NewMessage
 from openskills.host.http import (
     JSON_CONTENT_TYPE,
     ClientDisconnect,
@@ -342,6 +342,11 @@ async def send_message(exchange: HttpExchange, parts: HostParts, principal: Prin
     response = _respond_with(exchange, {"conversation": identity, "run": run.to_dict()}, status=202)
     response.headers.append((b"location", f"/runs/{run.id}".encode("latin-1")))
     return response
+
+
+MAX_TEXT, MAX_FILES = 256 * 1024, 20
+MAX_UPLOAD = 32 * 1024 * 1024
+"""Bytes of a message with its files."""
 
 
 async def read_message(exchange: HttpExchange, parts: HostParts) -> NewMessage:

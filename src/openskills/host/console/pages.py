@@ -61,7 +61,10 @@ class ConsoleScreen(NamedTuple):
     role: str = "read"
 
 
-SCREENS = (ConsoleScreen("catalog", "/", "Catalog"),)
+SCREENS = (
+    ConsoleScreen("catalog", "/", "Catalog"),
+    ConsoleScreen("conversations", "/console/conversations", "Conversations"),
+)
 """All screens, in the order of the navigation."""
 
 
@@ -154,6 +157,10 @@ class PageRequest:
         else:
             html = found.render(values)
         return build_page(self.exchange, html, status=status, headers=headers)
+
+    def render_text(self, template: str, context: Mapping[str, Any]) -> str:
+        """The HTML of a template, for a part of a page that is sent as an event."""
+        return _get_environment(self.language).get_template(template).render({**self._layout(), **context})
 
     def redirect(self, address: str, *, headers: Iterable[tuple[str, str]] = ()) -> HttpResponse:
         """Go to another address of this host; htmx is told to load it as a page."""
