@@ -281,6 +281,9 @@ class _LiveView:
                 shown = self._render(item)
                 if shown["html"] != before:
                     changes.append(("item", shown))
+        if kind == RESULT_EVENT:
+            # The text of a cancelled answer is not part of the conversation.
+            changes.append(("clear", {}))
         return [*changes, *await self._update_page(kind)]
 
     async def _update_page(self, kind: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
