@@ -2,6 +2,7 @@
 
 import base64
 import json
+import signal
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from openskills.errors import InvalidArgument
 from openskills.host.conversations import EventPosition
 from openskills.host.parts import HostOptions
 from openskills.testing.model_server import ErrorReply, ModelReply, ModelServer, ModelServerRequest
+from tests.host.host_process import host_process
 from tests.host.hosting import Served, eventually, key_in, served, settings_in
 
 SKILL = """\
@@ -307,6 +309,35 @@ def test_conversations_of_others_do_not_exist(tmp_path: Path) -> None:
         assert {answer.json()["error"]["details"]["reason"] for answer in answers} == {"UNKNOWN_SESSION"}
 
 
+def test_the_events_of_another_conversation_cannot_be_asked_for(tmp_path: Path) -> None:
+    mine, other = key_in(tmp_path, "me"), key_in(tmp_path, "other")
+    with talking(tmp_path, fine) as talk:
+        talk.client.headers["authorization"] = f"Bearer {mine}"
+        identity = talk.create()
+        run = talk.send(identity, "a secret")
+        talk.wait(identity)
+        talk.client.headers["authorization"] = f"Bearer {other}"
+        own = talk.create()
+        answer = talk.client.get(f"/conversations/{own}/events", headers={"last-event-id": f"{run}:0"})
+        assert (answer.status_code, answer.json()["error"]["details"]["field"]) == (400, "Last-Event-ID")
+        assert talk.client.get(f"/runs/{run}").status_code == 404
+
+
+def test_turns_count_against_the_limit_of_their_key(tmp_path: Path) -> None:
+    key = key_in(tmp_path, "me", concurrency=1)
+    with talking(tmp_path, [runs_shout(), "first", "second"]) as talk:
+        talk.client.headers["authorization"] = f"Bearer {key}"
+        first, second = talk.create(ask=True), talk.create()
+        talk.send(first, "Shout")
+        waiting = talk.wait_for_approval(first)
+        talk.send(second, "hello")
+        assert talk.show(second)["status"] == "running"
+        assert len(talk.server.requests) == 1
+        talk.client.post(f"/conversations/{first}/approvals/{waiting['id']}", json={"decision": "deny"})
+        assert talk.wait(first)["items"][-1]["text"] == "first"
+        assert talk.wait(second)["items"][-1]["text"] == "second"
+
+
 def test_a_key_that_may_only_read_cannot_send(tmp_path: Path) -> None:
     reader = key_in(tmp_path, "reader", role="read")
     with talking(tmp_path, fine) as talk:
@@ -412,6 +443,29 @@ def test_an_unanswered_approval_is_denied_at_its_deadline(tmp_path: Path) -> Non
         talk.send(identity, "Shout")
         shown = talk.wait(identity)
         assert "no answer within 0.2 seconds" in result_of(shown)
+
+
+def test_a_killed_host_leaves_an_interrupted_turn_that_can_go_on(tmp_path: Path) -> None:
+    def reply(asked: ModelServerRequest) -> ModelReply:
+        is_first = len(asked.body["messages"]) == 2
+        return ModelReply(ModelResponse("never " * 1000 if is_first else "done"), between=0.05 if is_first else 0)
+
+    with ModelServer(reply) as server:
+        environment = {**server.environment, "OPENSKILL_MODEL": MODEL}
+        with host_process(tmp_path, **environment) as host:
+            identity = host.client.post("/conversations", json={}).json()["data"]["id"]
+            host.client.post(f"/conversations/{identity}/messages", json={"text": "talk"})
+            eventually(lambda: "never" in host.client.get(f"/conversations/{identity}").json()["data"]["partial"])
+            host.end(signal.SIGKILL)
+        (tmp_path / "data" / "slow" / "go").unlink()
+        (tmp_path / "data" / "slow").rmdir()
+        with host_process(tmp_path, **environment) as host:
+            shown = host.client.get(f"/conversations/{identity}").json()["data"]
+            assert (shown["status"], [item["text"] for item in shown["items"]]) == ("interrupted", ["talk"])
+            host.client.post(f"/conversations/{identity}/messages", json={"text": "go on"})
+            eventually(lambda: host.client.get(f"/conversations/{identity}").json()["data"]["status"] == "idle")
+            shown = host.client.get(f"/conversations/{identity}").json()["data"]
+            assert [item["text"] for item in shown["items"]] == ["talk", "go on", "done"]
 
 
 def test_an_event_position_is_read_strictly() -> None:

@@ -162,17 +162,9 @@ class ConversationHead:
     updated: datetime | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "title": self.title,
-            "app": self.key.app,
-            "session": self.key.session,
-            "model": self.model,
-            "ask": self.asks,
-            "events": self.revision,
-            "created": None if self.created is None else self.created.isoformat(),
-            "updated": None if self.updated is None else self.updated.isoformat(),
-        }
+        times = {name: at and at.isoformat() for name, at in (("created", self.created), ("updated", self.updated))}
+        about = {"id": self.id, "title": self.title, "app": self.key.app, "session": self.key.session}
+        return {**about, "model": self.model, "ask": self.asks, "events": self.revision, **times}
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,8 +318,13 @@ class Conversations:
         run = await self._find_run(head.run)
         return run is not None and run.ended is None
 
-    async def read_turn(self, upto: EventPosition) -> Sequence[ConversationEvent]:
-        """The events of a turn up to a position."""
+    async def read_turn(self, head: ConversationHead, upto: EventPosition) -> Sequence[ConversationEvent]:
+        """The events of a turn up to a position. Raises `InvalidArgument` for one of another conversation."""
+        if upto.run not in ("", NO_RUN, head.run):
+            session = await self.store.get(head.key)
+            turns = {event.payload.get("run") for event in (session.events if session else ()) if event.kind == TURN}
+            if upto.run not in turns:
+                raise InvalidArgument("Last-Event-ID", f"{str(upto)!r} is not an event of this conversation")
         events = await self._read_run(upto.run) if upto.run and upto.number < _END else ()
         return [_build_event(upto.run, event) for event in events if event.id <= upto.number]
 
@@ -362,6 +359,8 @@ class Conversations:
 
         Raises `UnknownSession`, `InvalidArgument`, and `RequestInFlight` while another turn is running.
         """
+        if self._host.draining:
+            raise ExecutorUnavailable("this host is shutting down; try again in a few seconds")
         head = await self.get(principal, conversation_id)
         await self._check_idle(head)
         model = self._check_model(message.model) if message.model else head.model
@@ -420,9 +419,10 @@ class Conversations:
     ) -> AsyncGenerator[ConversationEvent]:
         """The events of the turns after a position, past and future; without one from the start of a running turn.
 
-        Ends when the conversation is deleted. Raises `UnknownSession`.
+        Ends when the conversation is deleted. Raises `UnknownSession` and `InvalidArgument`.
         """
         head = await self.get(principal, conversation_id)
+        await self.read_turn(head, after)
         run = await self._find_run(head.run)
         if not after.run and run is not None:
             # A turn that has ended is in the conversation already.

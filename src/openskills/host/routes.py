@@ -425,7 +425,7 @@ async def stream_conversation(exchange: HttpExchange, parts: HostParts, principa
     identity: str = exchange.scope["path_params"]["conversation_id"]
     after = EventPosition.parse(exchange.header(b"last-event-id"))
     # Before the stream starts: afterwards a 404 could not be sent.
-    await parts.conversations.get(principal, identity)
+    await parts.conversations.read_turn(await parts.conversations.get(principal, identity), after)
 
     async def encode() -> AsyncGenerator[SseEvent]:
         async with aclosing(parts.conversations.follow(principal, identity, after)) as events:

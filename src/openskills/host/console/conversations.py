@@ -12,7 +12,15 @@ from openskills.agent.agent import ARTIFACT, ERROR, SUMMARY, TOOL_CALL, build_it
 from openskills.errors import InvalidArgument
 from openskills.host.console.markdown import render_markdown
 from openskills.host.console.pages import PageRequest, build_page
-from openskills.host.conversations import AGENT, ANSWER, APPROVAL, TEXT, ConversationView, EventPosition
+from openskills.host.conversations import (
+    AGENT,
+    ANSWER,
+    APPROVAL,
+    TEXT,
+    ConversationEvent,
+    ConversationView,
+    EventPosition,
+)
 from openskills.host.http import HttpResponse, SseEvent
 from openskills.host.routes import read_message, select_request, stream_events
 from openskills.host.runs import CUT_EVENT, RESULT_EVENT
@@ -228,8 +236,8 @@ async def stream_conversation(request: PageRequest) -> None:
     """The events of a conversation as HTML, after `Last-Event-ID` or `?after=`."""
     service, identity = request.host.conversations, request.params["conversation_id"]
     after = EventPosition.parse(request.exchange.header(b"last-event-id") or request.query.get("after"))
-    await service.get(request.caller, identity)
-    await stream_events(request.exchange, request.host, _LiveView(request, identity).follow(after))
+    seen = await service.read_turn(await service.get(request.caller, identity), after)
+    await stream_events(request.exchange, request.host, _LiveView(request, identity).follow(after, seen))
 
 
 class _LiveView:
@@ -244,10 +252,10 @@ class _LiveView:
         self._side_at = 0.0
         self._is_side_old = False
 
-    async def follow(self, after: EventPosition) -> AsyncGenerator[SseEvent]:
+    async def follow(self, after: EventPosition, seen: Sequence[ConversationEvent]) -> AsyncGenerator[SseEvent]:
+        """The changes after a position. The page has what was `seen` already; a result needs it to find its call."""
         service = self._request.host.conversations
-        # What the page has already, so that a result finds its call.
-        for event in await service.read_turn(after):
+        for event in seen:
             self._add(event.position, event.kind, event.data)
         for item in build_items(self._events, AGENT):
             self._render(item)
