@@ -192,7 +192,7 @@ def test_what_a_key_may_do_is_kept_and_listed(openskills: Command) -> None:
     (kept,) = read_keys(path_of(openskills))
     assert (kept.scopes, kept.rate_per_second, kept.burst, kept.concurrency) == (("file_*", "echo"), 2.5, 9, 2)
     (line,) = openskills("keys", "list").lines
-    name, begins, scopes, role, said, created, expires = line.split("\t")
+    name, begins, scopes, said, created, expires, role = line.split("\t")
     assert (name, begins, scopes, role) == ("partner", kept.hint, "file_* echo", "run")
     assert said == "2.5/s, burst 9, 2 concurrent"
     assert (created, expires) == (kept.created, kept.expires)
