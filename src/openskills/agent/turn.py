@@ -381,6 +381,10 @@ class Recording:
         self._last: bytes | None = None
         self._task: asyncio.Task[int | None] | None = None
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Recording":
+        # A model or callback may copy the request, whose `on_send` refers to this.
+        return self
+
     def add(self, body: bytes) -> None:
         """Record a body, unless it is the same as before: a retry."""
         if body != self._last:
