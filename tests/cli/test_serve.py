@@ -205,7 +205,7 @@ def test_a_person_sees_which_keys_end(openskills: Command) -> None:
     openskills("keys", "new", "old", "--expires", "0s")
     openskills("keys", "new", "lasting")
     shown = openskills.on_terminal("keys", "list").lines
-    assert [line.split()[-1] for line in shown[-2:]] == ["expired", "never"]
+    assert [line.split()[-2] for line in shown[-2:]] == ["expired", "never"]
 
 
 def test_a_revoked_key_is_gone(openskills: Command) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx2
 
-from tests.cli.ran import Command
+from tests.cli.command import Command
 from tests.host.host_process import is_ready, variables
 from tests.host.hosting import eventually
 from tests.servers.warm_openskills import WarmProcess, start_openskills
