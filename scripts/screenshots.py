@@ -28,6 +28,7 @@ NARROW = {"width": 390, "height": 844}
 DOCUMENTED = {
     "console-catalog": "/?q=merge+two+pdf+files",
     "console-skill": "/console/skills/csv-report",
+    "console-conversation": "/console/conversations/cli~sales",
     "console-host": "/console/host",
 }
 """The pictures of the guide: their names and addresses."""
@@ -41,6 +42,10 @@ SCREENS = {
     "skill-requirements": "/console/skills/needs-much?tab=requirements",
     "skill-runs": "/console/skills/csv-report?tab=runs",
     "hosted": "/console/hosted/csv-report.report",
+    "conversations": "/console/conversations",
+    "conversations-empty": "/console/conversations?q=zzzzzz",
+    "conversation-request": "/console/conversations/cli~sales/requests/2",
+    "conversation-error": "/console/conversations/nothing-here",
     "host-keys": "/console/host?tab=keys",
     "host-sessions": "/console/host?tab=sessions",
     "host-sources": "/console/host?tab=sources",
@@ -94,6 +99,11 @@ def serve(directory: Path) -> Generator[str]:
         check=True,
         capture_output=True,
     )
+    (directory / "sales.csv").write_text(
+        "month,region,amount\n2026-01,north,12\n2026-02,south,15\n2026-03,north,\n", "utf-8"
+    )
+    chat = ["chat", "--skills", "skills", "--model", "rule", "--session", "sales", "Use $csv-report on @sales.csv"]
+    subprocess.run([*line, *chat], cwd=directory, env=environment, check=True, capture_output=True)
     output = directory / "link.txt"
     with output.open("wb") as out:
         process = subprocess.Popen([*line, "ui", "skills", "--port", "0"], cwd=directory, env=environment, stdout=out)
@@ -122,7 +132,8 @@ def take(browser: Browser, link: str, pictures: Mapping[Path, tuple[str, str, di
         )
         page = context.new_page()
         page.goto(url + address)
-        page.wait_for_load_state("networkidle")
+        # A conversation listens to its events, so that the network is never idle.
+        page.wait_for_load_state("load" if "/conversations/" in address else "networkidle")
         page.screenshot(path=path, full_page=size is NARROW)
         context.close()
 

@@ -33,6 +33,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "debug": ("OPENSKILL_DEBUG",),
     "trace_content": ("OPENSKILL_TRACE_CONTENT",),
     "model": ("OPENSKILL_MODEL",),
+    "record_requests": ("OPENSKILL_RECORD_REQUESTS",),
     "executor": ("OPENSKILL_EXECUTOR",),
     "python": ("OPENSKILL_PYTHON",),
     "allow_local": ("OPENSKILL_ALLOW_LOCAL",),
@@ -56,6 +57,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "host_queue": ("OPENSKILL_HOST_QUEUE",),
     "host_keys": ("OPENSKILL_HOST_KEYS", *_CONFIG),
     "host_auth": ("OPENSKILL_HOST_AUTH",),
+    "host_models": ("OPENSKILL_HOST_MODELS",),
     "host_history": ("OPENSKILL_HOST_HISTORY", *_STATE),
     "host_history_days": ("OPENSKILL_HOST_HISTORY_DAYS",),
     "host_history_content": ("OPENSKILL_HOST_HISTORY_CONTENT",),
@@ -89,11 +91,12 @@ class Settings:
     `package_hosts` are hosts that installing packages may reach, besides those of the configured indexes.
     `sandbox_uids` are the first and last user id for commands when OpenSkill runs as root. `sandbox_kept` is how many
     seconds an idle sandbox is kept for reuse. `trace_content` allows texts of models, skills and users in spans and
-    logs.
+    logs. `record_requests` lets `openskills chat` and the conversations of a host store every request to a model.
 
     For the skill host: `allowed_root` is where hosted skills may read, `cli_dir` has their scripts and manifests, and
     `http_base_url` is its address for clients, without a trailing slash. `host_concurrency` 0 means twice the number
-    of cores, at least 8. `host_auth` is `auto`, `on` or `off`. `host_history` is None when it is off.
+    of cores, at least 8. `host_auth` is `auto`, `on` or `off`. `host_models` are the models that
+    conversations may use besides `model` and `rule`. `host_history` is None when it is off.
     `host_http_targets` are the targets that the `http` runner may call. `host_uploads` is the directory of uploaded
     skills and files, or None if uploads are off; `host_upload_size` is the limit of one upload, the quotas are those of
     each key. `host_publish` is who may read published skills: `keys` (as all other routes), `open` (everybody) or
@@ -116,6 +119,7 @@ class Settings:
     debug: bool
     trace_content: bool
     model: str | None
+    record_requests: bool
     executor: str
     python: Path | None
     allow_local: bool
@@ -139,6 +143,7 @@ class Settings:
     host_queue: int
     host_keys: Path
     host_auth: str
+    host_models: tuple[str, ...]
     host_history: Path | None
     host_history_days: int
     host_history_content: bool
@@ -175,6 +180,7 @@ class Settings:
             debug=_read_flag(env, "OPENSKILL_DEBUG", default=False),
             trace_content=_read_flag(env, "OPENSKILL_TRACE_CONTENT", default=False),
             model=_read_text(env, "OPENSKILL_MODEL"),
+            record_requests=_read_flag(env, "OPENSKILL_RECORD_REQUESTS", default=True),
             executor=_read_executor(env, "OPENSKILL_EXECUTOR"),
             python=_program(env, "OPENSKILL_PYTHON"),
             allow_local=_read_flag(env, "OPENSKILL_ALLOW_LOCAL", default=False),
@@ -198,6 +204,7 @@ class Settings:
             host_queue=_read_integer(env, "OPENSKILL_HOST_QUEUE", 64, 0, 1_000_000),
             host_keys=_read_directory(env, "OPENSKILL_HOST_KEYS") or config / "keys.json",
             host_auth=_read_choice(env, "OPENSKILL_HOST_AUTH", ("auto", "on", "off")),
+            host_models=_read_words(env, "OPENSKILL_HOST_MODELS"),
             host_history=_read_optional_file(env, "OPENSKILL_HOST_HISTORY", state / "host.db"),
             host_history_days=_read_integer(env, "OPENSKILL_HOST_HISTORY_DAYS", 30, 1, 36_500),
             host_history_content=_read_flag(env, "OPENSKILL_HOST_HISTORY_CONTENT", default=False),

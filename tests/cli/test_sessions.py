@@ -1,5 +1,6 @@
 """`sessions`: see conversations, read them, delete them."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -100,3 +101,37 @@ def test_on_a_terminal_there_is_a_table_for_people(openskills: Command) -> None:
     assert lines[0].split() == ["session", "events", "last", "used", "title"]
     assert lines[1].startswith("one ")
     assert lines[1].endswith("merge these files")
+
+
+def test_the_requests_of_a_conversation_are_shown_with_their_differences(openskills: Command) -> None:
+    openskills(*CHAT, "--session", "one", "merge these files\x1b[2J")
+    listed = openskills("sessions", "requests", "one", "--json").json["requests"]
+    assert [one["number"] for one in listed] == [1, 2]
+    assert [line.split("\t")[0] for line in openskills("sessions", "requests", "one").lines] == ["1", "2"]
+    raw = openskills("sessions", "requests", "one", "--number", "2", "--raw").out
+    assert hashlib.sha256(raw.encode()).hexdigest() == listed[1]["sha256"]
+    shown = openskills("sessions", "requests", "one", "--number", "2")
+    assert "same    messages system" in shown.lines
+    assert "added   messages tool" in shown.lines
+    assert "\x1b" not in shown.out
+    changes = openskills("sessions", "requests", "one", "--number", "2", "--json").json["changes"]
+    assert {one["state"] for one in changes} == {"same", "added"}
+    openskills("sessions", "delete", "one", "--yes")
+    openskills(*CHAT, "--session", "one", "hello")
+    assert [one["number"] for one in openskills("sessions", "requests", "one", "--json").json["requests"]] == [1]
+
+
+def test_wrong_requests_are_named(openskills: Command) -> None:
+    openskills(*CHAT, "--session", "one", "hello")
+    ran = openskills("sessions", "requests", "one", "--number", "9")
+    assert (ran.code, ran.err) == (2, "error: --number: unknown request 9; recorded: 1\n")
+    ran = openskills("sessions", "requests", "one", "--raw")
+    assert (ran.code, ran.err) == (2, "error: --raw: needs --number N\n")
+    assert openskills("sessions", "requests", "none").code == 1
+
+
+def test_conversations_are_found_by_words_of_their_first_message(openskills: Command) -> None:
+    openskills(*CHAT, "--session", "one", "merge these files")
+    openskills(*CHAT, "--session", "two", "hello")
+    found = openskills("sessions", "list", "--search", "MERGE", "--json").json
+    assert ([one["session"] for one in found["sessions"]], found["more"]) == (["one"], 0)

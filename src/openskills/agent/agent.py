@@ -12,6 +12,7 @@ Events of a run:
 The stream of a run also has `assistant.delta` events with more `text`, which are not stored.
 """
 
+import hashlib
 import inspect
 import json
 import logging
@@ -20,12 +21,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from types import NoneType
 from typing import Any, Protocol, TypeAlias, cast, get_type_hints, overload
 
 from pydantic import create_model
 
+from openskills.agent.attached_line import split_files_line
 from openskills.agent.models.model import Model, ModelRequest, ModelResponse, ToolCall
 from openskills.agent.models.open import open_model
 from openskills.arguments import check_arguments
@@ -35,7 +38,7 @@ from openskills.prompt.usage import account
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import SkillSession
-from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, check_id
+from openskills.session.events import MESSAGE, TOOL_RESPONSE, USER, Event, check_id
 from openskills.tools.registry import TOOLS
 from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult, build_parameters, decode
 
@@ -190,8 +193,11 @@ ARTIFACT = "artifact"
 SUMMARY = "summary"
 ERROR = "error"
 END = "end"
+TURN = "turn"
+"""The kind of an event of a host: it accepted the message `text`, which the run `run` answers."""
 CODE_BLOCKS = "code blocks"
 """The `why` of a message that does not start a turn."""
+MAX_TITLE_CHARS = 200
 
 SUMMARY_HEADER = "Summary of the conversation so far:"
 INTERRUPTED = "error: interrupted; the process ended during this call, and its outcome is unknown"
@@ -282,6 +288,157 @@ def _event_to_message(event: Event, agent: str) -> Message | None:
 def _list_calls(message: Mapping[str, Any]) -> list[tuple[str, str]]:
     calls = message.get("tool_calls") or ()
     return [(str(call["id"]), str(call["function"]["name"])) for call in cast("Sequence[Any]", calls)]
+
+
+def find_title(events: Iterable[Event]) -> str:
+    """The first message of the user, on one line."""
+    for event in events:
+        if event.kind == MESSAGE and event.author == USER:
+            return " ".join(_get_message_text(event)[0].split())[:MAX_TITLE_CHARS]
+    return ""
+
+
+def _get_message_text(event: Event) -> tuple[str, list[Mapping[str, Any]]]:
+    """The text of a message without the line about its files, and its files."""
+    message = cast("Mapping[str, Any]", event.payload.get("message") or {})
+    files = [cast("Mapping[str, Any]", one) for one in event.payload.get("files") or () if isinstance(one, Mapping)]
+    text = get_text(message)
+    return (split_files_line(text)[0] if files else text), files
+
+
+def find_item_id(call_id: object) -> str:
+    """The id of the item of a tool call; a call id can contain anything."""
+    return f"t{hashlib.sha256(str(call_id).encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
+def build_items(events: Iterable[Event], agent: str) -> list[dict[str, Any]]:
+    """What happened in a conversation, for readers: messages, tool calls with their results, summaries and errors.
+
+    `agent` is the one that the user talks to; items of others have its name in `agent`.
+    """
+    items: dict[str, dict[str, Any]] = {}
+    turn: dict[str, Any] | None = None
+    for event in events:
+        if event.kind == TURN:
+            # Shown only if the message itself was never written: the host ended before.
+            run = event.payload.get("run")
+            turn = {"id": f"turn-{run}", "kind": "message", "role": "user", "author": USER, "files": [], "agent": ""}
+            turn |= {"text": str(event.payload.get("text") or ""), "at": event.at.isoformat()}
+            items[turn["id"]] = turn
+        elif event.kind == MESSAGE:
+            if event.author == USER and turn is not None:
+                del items[turn["id"]]
+                turn = None
+            _add_message(items, event, agent)
+        elif event.kind in (TOOL_CALL, TOOL_RESPONSE):
+            _add_call(items, event, agent)
+        elif event.kind == ARTIFACT and (call := items.get(find_item_id(event.payload.get("call_id")))):
+            call["artifacts"].append({name: event.payload.get(name) for name in ("ref", "name", "version")})
+        elif event.kind in (SUMMARY, ERROR):
+            text = str(event.payload.get("text" if event.kind == SUMMARY else "message") or "")
+            items[f"m{event.seq}"] = {
+                "id": f"m{event.seq}",
+                "kind": event.kind,
+                "text": text,
+                **_describe_time(event, agent),
+            }
+    return list(items.values())
+
+
+def _describe_time(event: Event, agent: str) -> dict[str, Any]:
+    return {"author": event.author, "at": event.at.isoformat(), "agent": "" if event.author == agent else event.author}
+
+
+def _add_message(items: dict[str, dict[str, Any]], event: Event, agent: str) -> None:
+    payload = event.payload
+    text, files = _get_message_text(event)
+    is_asked = "to" in payload
+    if not text and not files and not is_asked:
+        return  # only tool calls, which follow
+    item: dict[str, Any] = {"id": f"m{event.seq}", "kind": "message", **_describe_time(event, agent)}
+    item |= {"role": "user" if is_asked else "assistant", "text": text, "files": [_describe_file(one) for one in files]}
+    if event.author == USER:
+        item["agent"] = ""
+    elif is_asked:
+        item["agent"] = "" if payload.get("why") == CODE_BLOCKS else str(payload.get("to"))
+    for name in ("model", "usage", "request"):
+        if payload.get(name):
+            item[name] = payload[name]
+    items[item["id"]] = item
+
+
+def _describe_file(file: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: str(file.get(name) or "") for name in ("name", "ref", "mime_type", "path")}
+
+
+def _add_call(items: dict[str, dict[str, Any]], event: Event, agent: str) -> None:
+    payload = event.payload
+    identity = find_item_id(payload.get("call_id") or f"loaded {event.seq}")
+    item = items.get(identity)
+    if item is None:
+        item = items[identity] = {
+            "id": identity,
+            "kind": "tool",
+            **_describe_time(event, agent),
+            "call_id": str(payload.get("call_id") or ""),
+            "tool": str(payload.get("tool") or ""),
+            "arguments": str(payload.get("arguments") or ""),
+            "result": None,
+            "failed": False,
+            "milliseconds": None,
+            "artifacts": [],
+        }
+    if event.kind == TOOL_RESPONSE:
+        begun = datetime.fromisoformat(item["at"])
+        item["result"], item["failed"] = str(payload.get("content") or ""), bool(payload.get("failed"))
+        item["milliseconds"] = (
+            max(round((event.at - begun).total_seconds() * 1000), 0) if payload.get("call_id") else None
+        )
+
+
+_LAYER_GROUPS = {
+    "overview": ("overview", "guidance"),
+    "loaded": ("body", "docs", "fallback"),
+    "tools": ("tools",),
+    "history": ("other",),
+}
+
+
+def group_layers(by_layer: Mapping[str, int]) -> dict[str, int]:
+    """Tokens by layer as `overview`, `loaded`, `tools` and `history`."""
+    return {name: sum(by_layer.get(one, 0) for one in names) for name, names in _LAYER_GROUPS.items()}
+
+
+def build_tokens(events: Iterable[Event], records: Mapping[str, str], agent: str) -> dict[str, Any]:
+    """Tokens of the last request by layer, estimated, and what the provider reported for all requests.
+
+    `records` is the state of the log of recorded requests.
+    `cached_share` is the share of all reported input that came from the prompt cache; without a report it is the
+    share of the last request that was unchanged, and `cached_estimated` is true.
+    """
+    usage = dict.fromkeys(("input", "output", "cached"), 0)
+    calls = 0
+    for event in events:
+        calls += event.kind == TOOL_CALL
+        reported = event.payload.get("usage") if event.kind == MESSAGE else None
+        for name in usage if isinstance(reported, Mapping) else ():
+            usage[name] += int(cast("Mapping[str, Any]", reported).get(name) or 0)
+    last = cast("Mapping[str, Any]", json.loads(records.get(f"tokens:{agent}") or "{}"))
+    by_layer = cast("Mapping[str, int]", last.get("layers") or {})
+    layers = group_layers(by_layer)
+    total = int(last.get("total") or 0)
+    unchanged = int(last.get("unchanged") or 0)
+    is_reported = usage["input"] > 0
+    share = usage["cached"] / usage["input"] if is_reported else unchanged / total if total else 0.0
+    return {
+        "layers": layers,
+        "total": total,
+        "skills": dict(cast("Mapping[str, int]", last.get("skills") or {})),
+        "usage": usage,
+        "tool_calls": calls,
+        "cached_share": round(share, 4),
+        "cached_estimated": not is_reported,
+    }
 
 
 Summarise: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]

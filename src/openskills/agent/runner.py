@@ -25,6 +25,7 @@ from openskills.agent.turn import (
     CallIds,
     EventStream,
     ModelCallCounter,
+    RequestRecorder,
     Turn,
     TurnResult,
     run_with_code_blocks,
@@ -198,13 +199,17 @@ class AgentReply:
 class Runner:
     """Runs one agent for the users of an application. Runs of one session are serialized.
 
-    If the consumer stops reading for `timeout` seconds, the run ends with an `error` event.
+    If the consumer stops reading for `timeout` seconds, the run ends with an `error` event. With `record_requests`,
+    every request to the model is stored, exactly as it was sent: `openskills sessions requests` shows them.
     """
 
-    def __init__(self, app: str, agent: Agent, *, timeout: float = READER_TIMEOUT) -> None:
+    def __init__(
+        self, app: str, agent: Agent, *, timeout: float = READER_TIMEOUT, record_requests: bool = False
+    ) -> None:
         self._app = app
         self._agent = agent
         self._timeout = timeout
+        self._records_requests = record_requests
 
     @check_arguments
     async def run(
@@ -289,7 +294,8 @@ class Runner:
         message = {"role": "user", "content": _build_content(inputs.parts, text, told, files)}
         await session.log(MESSAGE, {"to": agent.name, "message": message, "files": files}, author=USER)
         messages.append(message)
-        work = AgentRunContext(session, stream, CallIds(events), ModelCallCounter(agent.limits.model_calls))
+        recorder = RequestRecorder(agent.runtime.store, session.scope) if self._records_requests else None
+        work = AgentRunContext(session, stream, CallIds(events), ModelCallCounter(agent.limits.model_calls), recorder)
         turn = Turn(
             agent,
             session,
@@ -301,6 +307,7 @@ class Runner:
             instructions=inputs.instructions,
             fork=make_fork(agent, work, told),
             done=done,
+            recorder=recorder,
         )
         return await run_with_code_blocks(agent, session, turn, messages)
 

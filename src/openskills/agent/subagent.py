@@ -13,6 +13,7 @@ from openskills.agent.turn import (
     EventStream,
     Fork,
     ModelCallCounter,
+    RequestRecorder,
     Turn,
     fork_agent,
     run_with_code_blocks,
@@ -91,6 +92,7 @@ class AgentRunContext:
     stream: EventStream
     ids: CallIds
     model_calls: ModelCallCounter
+    recorder: RequestRecorder | None = None
 
 
 def build_agent_tools(agent: Agent, work: AgentRunContext) -> list[ExtraTool]:
@@ -150,6 +152,7 @@ async def _run_task(
             asked=work.model_calls,
             extra=[*await child.list_tools(), *build_agent_tools(child, below)],
             fork=None if loads else make_fork(child, below, task),
+            recorder=work.recorder,
         )
         try:
             await load_skills(own, loads)

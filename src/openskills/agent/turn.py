@@ -1,6 +1,7 @@
 """`Turn`: ask the model, make its tool calls, and ask again until it answers; call ids, event streams, code blocks."""
 
 import asyncio
+import hashlib
 import inspect
 import json
 import logging
@@ -24,12 +25,15 @@ from openskills.agent.agent import (
     check_schema,
 )
 from openskills.agent.models.model import ModelRequest, ModelResponse, TextDelta, ToolCall, Usage
+from openskills.artifacts.store import Scope
 from openskills.errors import DeadlineExceeded, LimitExceeded, ModelUnavailable, SkillError, UnknownSkill
 from openskills.executors.records.journal import result_to_json
 from openskills.executors.requests import RunRequest
 from openskills.prompt.history import get_field, get_items
+from openskills.prompt.usage import REQUEST, RequestTokens, encode_json, list_references, pack_body
 from openskills.runtime.session import SkillSession
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, new_event
+from openskills.session.store import SessionKey, SessionStore, digest_ids
 from openskills.tools.names import LOAD
 from openskills.tools.tool import ToolResult, find_skill_argument, parse_object
 
@@ -302,6 +306,113 @@ class ModelCallCounter:
         self._count += 1
 
 
+MAX_REQUEST_BYTES = 8 * 1024 * 1024
+"""Larger requests are recorded without their body."""
+MAX_RECORDED_BYTES = 64 * 1024 * 1024
+"""Of one conversation; later requests are recorded without their body."""
+_RECORDS_APP = "openskills.requests"
+_AFTER_LAST_EVENT = 2**53
+
+
+def build_records_key(key: SessionKey | Scope) -> SessionKey:
+    """The key of the log with the recorded requests of a conversation."""
+    return SessionKey(_RECORDS_APP, key.user, digest_ids(key.app, key.user, key.session))
+
+
+class RequestRecorder:
+    """Records the requests of a conversation, in a log of their own in its store; every message and tool only once.
+
+    A request that cannot be recorded is logged and does not end the run.
+    """
+
+    def __init__(self, store: SessionStore, scope: Scope) -> None:
+        self._store = store
+        self._key = build_records_key(scope)
+        self._state: Mapping[str, str] | None = None
+        self._writing = asyncio.Lock()
+
+    def start(self, agent: str, model: str, tokens: RequestTokens) -> "Recording":
+        """Record the requests of one step."""
+        return Recording(self, agent, model, tokens)
+
+    async def write(self, agent: str, model: str, tokens: RequestTokens, body: bytes) -> int | None:
+        """Record a request; returns its number, None if that failed."""
+        try:
+            async with self._writing:
+                return await self._write(agent, model, tokens, body)
+        except SkillError as error:
+            _LOG.warning("cannot record a request: %s", error.message)
+            return None
+
+    async def _write(self, agent: str, model: str, tokens: RequestTokens, body: bytes) -> int:
+        if self._state is None:
+            # Only the state, without the events.
+            found = await self._store.get(self._key, after=_AFTER_LAST_EVENT)
+            self._state = found.state if found else {}
+        # The parts of the previous request of this agent are in the log.
+        last, used = f"last:{agent}", int(self._state.get("bytes", 0))
+        parts, texts = pack_body(body, frozenset(self._state.get(last, "").split()))
+        size = sum(map(len, texts.values()))
+        described = _describe_tokens(tokens)
+        delta = {f"tokens:{agent}": json.dumps(described)}
+        if len(body) > MAX_REQUEST_BYTES or used + size > MAX_RECORDED_BYTES:
+            parts, texts = [], {}
+        else:
+            delta |= {"bytes": str(used + size), last: " ".join(list_references(parts))}
+        payload = {
+            "model": model,
+            "digest": hashlib.sha256(body).hexdigest(),
+            "size": len(body),
+            "parts": parts,
+            "texts": texts,
+            "tokens": described,
+        }
+        done = await self._store.append(self._key, new_event(agent, REQUEST, payload, delta))
+        self._state = done.state
+        return done.event.seq
+
+
+class Recording:
+    """The requests of one step, written while the model answers."""
+
+    def __init__(self, recorder: RequestRecorder, agent: str, model: str, tokens: RequestTokens) -> None:
+        self._write = partial(recorder.write, agent, model, tokens)
+        self._model = model
+        self._last: bytes | None = None
+        self._task: asyncio.Task[int | None] | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Recording":
+        # A model or callback may copy the request, whose `on_send` refers to this.
+        return self
+
+    def add(self, body: bytes) -> None:
+        """Record a body, unless it is the same as before: a retry."""
+        if body != self._last:
+            self._last = body
+            self._task = asyncio.get_running_loop().create_task(self._write(body))
+
+    async def finish(self, request: ModelRequest) -> int | None:
+        """Wait until everything is written; returns the number of the last request.
+
+        What a model without HTTP got is recorded as JSON.
+        """
+        if self._task is None:
+            body = {"model": self._model, "messages": list(request.messages), "tools": list(request.tools)}
+            self.add(encode_json(body).encode("utf-8", "surrogatepass"))
+        assert self._task is not None  # noqa: S101 - created above
+        return await self._task
+
+
+def _describe_tokens(tokens: RequestTokens) -> dict[str, Any]:
+    return {
+        "total": tokens.total,
+        "layers": {str(layer): count for layer, count in tokens.by_layer.items()},
+        "skills": dict(tokens.by_skill),
+        "unchanged": tokens.unchanged,
+        "estimated": tokens.estimated,
+    }
+
+
 @dataclass(slots=True)
 class TurnResult:
     """The result of a turn."""
@@ -328,9 +439,12 @@ class Turn:
         instructions: str = "",
         fork: Fork | None = None,
         done: TurnResult | None = None,
+        recorder: "RequestRecorder | None" = None,
     ) -> None:
         self._agent = agent
         self._session = session
+        self._recorder = recorder
+        self._recorded: int | None = None
         self._messages = messages
         self._stream = stream
         self._ids = ids
@@ -395,12 +509,20 @@ class Turn:
         assert not isinstance(model, str)  # noqa: S101 - `Agent` opened it
         answer: ModelResponse | None = None
         self._model_calls.count_call()
-        async with aclosing(model.stream(request)) as stream:
-            async for event in stream:
-                if isinstance(event, TextDelta):
-                    await self._stream.emit(new_event(self._agent.name, DELTA, {"text": event.text}))
-                else:
-                    answer = event
+        recording = None
+        if self._recorder is not None:
+            recording = self._recorder.start(self._agent.name, model.name, self._session.ledger.last[-1])
+            request = replace(request, on_send=recording.add)
+        try:
+            async with aclosing(model.stream(request)) as stream:
+                async for event in stream:
+                    if isinstance(event, TextDelta):
+                        await self._stream.emit(new_event(self._agent.name, DELTA, {"text": event.text}))
+                    else:
+                        answer = event
+        finally:
+            if recording is not None:
+                self._recorded = await recording.finish(request)
         if answer is None:
             raise ModelUnavailable(f"{model.name} returned no answer")
         return answer
@@ -409,7 +531,9 @@ class Turn:
         message = answer.to_message()
         self._messages.append(message)
         usage = {"input": answer.usage.input, "output": answer.usage.output, "cached": answer.usage.cached}
-        payload = {"message": message, "model": answer.model, "usage": usage, "stop": answer.stop}
+        payload: dict[str, Any] = {"message": message, "model": answer.model, "usage": usage, "stop": answer.stop}
+        if self._recorded is not None:
+            payload["request"], self._recorded = self._recorded, None
         await self._session.log(MESSAGE, payload)
 
 

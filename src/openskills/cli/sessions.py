@@ -1,4 +1,4 @@
-"""`openskills sessions`: list, show and delete stored conversations."""
+"""`openskills sessions`: list, show and delete stored conversations, and show the requests of their steps."""
 
 import json
 import os
@@ -10,13 +10,14 @@ import typer
 
 from openskills.cli.output import Column, ask, escape_line, pluralize, say, say_json, say_text, show_table, warn
 from openskills.cli.parameters import Json, Text, argument, get_settings, option
-from openskills.errors import SkillError
+from openskills.errors import InvalidArgument, SkillError
 
 if TYPE_CHECKING:
+    from openskills.prompt.usage import RecordedRequest
     from openskills.session.store import Session, SessionInfo, SessionKey
 
 
-app = typer.Typer(no_args_is_help=True, help="List, show and delete stored conversations.")
+app = typer.Typer(no_args_is_help=True, help="List, show and delete stored conversations, and show their requests.")
 
 Store = Annotated[
     Text,
@@ -58,6 +59,7 @@ Name = Annotated[str, argument("SESSION", "The name of a conversation.", autocom
 def list_sessions(
     context: typer.Context,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of conversations.")] = 50,
+    search: Annotated[str, option("--search", "TEXT", "Only those with this text in their name or title.")] = "",
     store: Store = None,
     user: User = None,
     app_name: App = COMMAND_LINE,
@@ -67,6 +69,7 @@ def list_sessions(
 
     Examples:
       openskills sessions list
+      openskills sessions list --search sales
       openskills sessions list --app my-app --user u1 --store redis://host/0
 
     In a pipe each conversation is one line of tab-separated fields: name, number of events, times of the first and the
@@ -75,7 +78,8 @@ def list_sessions(
     from openskills.cli.chat.conversation import list_conversations
     from openskills.sync import run
 
-    found, more = run(list_conversations(store, get_settings(context), app_name, user or current_user(), limit))
+    owner = user or current_user()
+    found, more = run(list_conversations(store, get_settings(context), app_name, owner, limit, search))
     if as_json:
         say_json({"sessions": [_info_json(info, title) for info, title in found], "more": more})
         return
@@ -118,6 +122,92 @@ def show(
     else:
         for line in format_conversation(found.events):
             say(*line)
+
+
+@app.command("requests")
+def requests(
+    context: typer.Context,
+    session: Name,
+    number: Annotated[int | None, option("--number", "N", "Show this request, against the one before.", min=1)] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the body of --number exactly as it was sent.")] = False,
+    store: Store = None,
+    user: User = None,
+    app_name: App = COMMAND_LINE,
+    as_json: Json = False,
+) -> None:
+    """Show what the model saw: list the recorded requests, or show one with its difference to the one before.
+
+    Examples:
+      openskills sessions requests chat-20260131-120000-3f2a
+      openskills sessions requests chat-20260131-120000-3f2a --number 2
+      openskills sessions requests chat-20260131-120000-3f2a --number 2 --raw > body.json
+
+    In a pipe each request is one line of tab-separated fields: number, time (UTC), agent, model, tokens (estimated),
+    unchanged tokens, bytes.
+    """
+    from openskills.cli.chat.conversation import read_session_requests
+    from openskills.session.store import SessionKey
+    from openskills.sync import run
+
+    if raw and number is None:
+        raise InvalidArgument("--raw", "needs --number N")
+    key = SessionKey(app_name, user or current_user(), session)
+    found = run(read_session_requests(store, get_settings(context), key))
+    if number is not None:
+        _show_request(found, number, raw=raw, as_json=as_json)
+    elif as_json:
+        say_json({**_key_json(key), "requests": [_request_json(one) for one in found]})
+    else:
+        columns = [Column(name) for name in ("number", "time", "agent", "model", "tokens", "unchanged", "bytes")]
+        show_table(columns, [_request_cells(one) for one in found])
+        if not found:
+            warn("no requests recorded; OPENSKILL_RECORD_REQUESTS=1 records those of later messages")
+
+
+def _show_request(found: "Sequence[RecordedRequest]", number: int, *, raw: bool, as_json: bool) -> None:
+    from openskills.prompt.usage import compare_requests, diff_lines
+
+    index = next((index for index, one in enumerate(found) if one.number == number), None)
+    if index is None:
+        raise InvalidArgument("--number", f"unknown request {number}; recorded: {len(found)}")
+    wanted = found[index]
+    if wanted.body is None:
+        raise SkillError(f"the body of request {number} ({wanted.size:,} bytes) was not recorded, or is damaged")
+    before = next((one for one in reversed(found[:index]) if one.agent == wanted.agent and one.body), None)
+    if raw:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(wanted.body)
+        return
+    changes = compare_requests(before.body if before else None, wanted.body)
+    if as_json:
+        shown = [{"state": one.state, **one.element._asdict(), "before": one.before} for one in changes]
+        say_json({**_request_json(wanted), "changes": shown})
+        return
+    for change in changes:
+        title = f"{change.element.section} {change.element.title}".rstrip()
+        say((f"{change.state:<8}", _STATES[change.state]), (escape_line(title), "bold"))
+        if change.state == "same":
+            continue
+        sign = {"added": "+", "removed": "-"}.get(change.state)
+        lines = [(sign, line) for line in change.element.text.splitlines()] if sign else []
+        for mark, line in lines or diff_lines(change.before, change.element.text):
+            say((f"  {mark} ", _MARKS[mark]), escape_line(line))
+
+
+_STATES = {"same": "dim", "added": "green", "removed": "red", "changed": "yellow"}
+_MARKS = {" ": "dim", "+": "green", "-": "red"}
+
+
+def _request_json(request: "RecordedRequest") -> dict[str, object]:
+    about = {"number": request.number, "at": request.at.isoformat(), "agent": request.agent, "model": request.model}
+    return {**about, "bytes": request.size, "sha256": request.digest, "tokens": dict(request.tokens)}
+
+
+def _request_cells(request: "RecordedRequest") -> tuple[str, ...]:
+    tokens = [f"{int(request.tokens.get(name, 0)):,}" for name in ("total", "unchanged")]
+    at = request.at.isoformat(timespec="seconds")
+    names = (escape_line(request.agent), escape_line(request.model))
+    return (str(request.number), at, *names, *tokens, f"{request.size:,}")
 
 
 @app.command("delete")

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from openskills.catalog.catalog import Catalog
 from openskills.filesystem import make_private
 from openskills.host.admission import Admission
 from openskills.host.auth import WRITE_SCOPE, Authenticator, KeyRing, Principal
 from openskills.host.console.access import Console
+from openskills.host.conversations import Conversations
 from openskills.host.database import Database
 from openskills.host.history import History
 from openskills.host.http import BODY_TIMEOUT, PING_SECONDS
@@ -85,6 +87,7 @@ class HostParts:
     history: History
     idempotency: IdempotencyStore
     runs: Runs
+    conversations: Conversations
     uploads: SkillStore | None = None
     console: Console | None = None
     prepared: bool = False
@@ -147,21 +150,45 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         observers.append(_open_log(options, closing))
     closing.push_async_callback(runners.close)
     runs = Runs(database)
-    closing.push_async_callback(runs.close)
     # Skills also wait, so a small machine runs more of them than it has processors.
     capacity = settings.host_concurrency or max(2 * (os.cpu_count() or 1), 8)
     admission = Admission(capacity=capacity, queue=settings.host_queue, share=1 / options.workers, observer=metrics)
     host = Host(registry, runners, admission, secrets=settings.environment, observers=tuple(observers))
     keys = settings.host_keys
-    authenticator = Authenticator(KeyRing.open(keys, required=True), KeyRing.open(keys), settings.host_auth)
-    idempotency = IdempotencyStore(database)
-    closing.push_async_callback(idempotency.close)
     console = None
     if options.console:
         console = Console(settings, options.skills, start, KeyRing.open(keys, required=True), trusted=options.trusted)
+
+    async def open_catalog() -> Catalog:
+        if console is not None:
+            return await console.open_catalog()
+        return await asyncio.to_thread(Catalog.from_paths, *options.skills, settings=settings)
+
+    conversations = Conversations(
+        settings, host, runs, open_catalog=open_catalog, grants=options.grants, install=options.install
+    )
+    closing.push_async_callback(conversations.close)
+    # Turns of conversations are runs, so these end first.
+    closing.push_async_callback(runs.close)
+    authenticator = Authenticator(KeyRing.open(keys, required=True), KeyRing.open(keys), settings.host_auth)
+    idempotency = IdempotencyStore(database)
+    closing.push_async_callback(idempotency.close)
+    if console is not None:
         authenticator.sessions = console.sessions
         closing.push_async_callback(console.close)
-    parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs, uploads, console)
+    parts = (
+        registry,
+        runners,
+        host,
+        authenticator,
+        metrics,
+        history,
+        idempotency,
+        runs,
+        conversations,
+        uploads,
+        console,
+    )
     return HostParts(settings, options, start, *parts, exit_stack=closing)
 
 

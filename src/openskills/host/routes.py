@@ -1,16 +1,23 @@
-"""All routes but invocations: health, metrics, skills, tools, runs, OpenAPI and docs."""
+"""All routes but invocations: health, metrics, skills, tools, runs, conversations, OpenAPI and docs."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import binascii
+from base64 import b64decode
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import cache
 from importlib.resources import files
-from urllib.parse import parse_qs
+from typing import Any, cast
+from urllib.parse import parse_qs, quote
 
 import orjson
 
-from openskills.errors import InvalidArgument, SkillError, UnknownSkill
+from openskills.agent.runner import Attachment
+from openskills.artifacts.store import Scope as ArtifactScope
+from openskills.errors import InvalidArgument, LimitExceeded, SkillError, UnknownSkill
+from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import Principal
+from openskills.host.conversations import EventPosition, NewMessage
 from openskills.host.http import (
     JSON_CONTENT_TYPE,
     ClientDisconnect,
@@ -24,6 +31,7 @@ from openskills.host.http import (
     build_document,
     build_refusal,
     cancel_on_disconnect,
+    read_body,
     send_events,
     trace_headers,
 )
@@ -35,6 +43,8 @@ from openskills.host.parts import HostParts
 from openskills.host.registry.registry import RegistryEntry
 from openskills.host.runs import RunEvent
 from openskills.host.service import check_scope
+from openskills.host.strict_json import check_json, read_json
+from openskills.prompt.usage import RecordedRequest, compare_requests
 from openskills.version import __version__
 
 RouteHandler = Callable[[HttpExchange, HostParts, Principal], Awaitable[HttpResponse | None]]
@@ -198,11 +208,7 @@ async def stream_run_events(exchange: HttpExchange, parts: HostParts, principal:
     after = _parse_event_id(exchange.header(b"last-event-id"))
     # Before the stream starts: afterwards a 404 could not be sent.
     await parts.runs.get(run_id, principal=principal.name)
-    async with aclosing(_run_events(parts, run_id, after, principal)) as shown:
-        with suppress(ClientDisconnect):
-            await cancel_on_disconnect(
-                exchange.receive, send_events(exchange, shown, ping=parts.options.ping_seconds, until=parts.shutdown)
-            )
+    await stream_events(exchange, parts, _run_events(parts, run_id, after, principal))
 
 
 async def _run_events(parts: HostParts, run_id: str, after: int, principal: Principal) -> AsyncGenerator[SseEvent]:
@@ -218,6 +224,326 @@ def _parse_event_id(header: str | None) -> int:
     if not (header.isascii() and header.isdigit() and len(header) < 16):
         raise InvalidArgument("Last-Event-ID", f"invalid event id {header[:50]!r}: expected an integer")
     return int(header)
+
+
+def _check_method(exchange: HttpExchange, *allowed: str) -> HttpResponse | None:
+    """The response to OPTIONS; None for an allowed method. Raises `HttpRefusal`."""
+    methods = (*allowed, "OPTIONS")
+    if exchange.method == "OPTIONS":
+        return options_response(exchange, methods)
+    if exchange.method not in methods:
+        raise HttpRefusal(http.wrong_method(exchange.method, methods), allow=methods)
+    return None
+
+
+async def _read_object(exchange: HttpExchange, parts: HostParts, known: Sequence[str], max_bytes: int = 0) -> Any:
+    """The JSON object in the body, which may be missing. Raises `InvalidArgument` for unknown fields."""
+    limit = max_bytes or parts.settings.host_max_body
+    body = await read_body(exchange, limit, timeout=parts.options.body_seconds)
+    if not body:
+        return {}
+    check_json(exchange.headers.get(b"content-type"))
+    found = read_json(body)
+    if not isinstance(found, dict):
+        raise InvalidArgument("body", "expected a JSON object")
+    fields = cast("dict[str, Any]", found)
+    for name in fields:
+        if name not in known:
+            raise InvalidArgument(name[:100], f"unknown field; use {', '.join(known)}")
+    return fields
+
+
+def _read_text(fields: Mapping[str, Any], name: str, default: str = "") -> str:
+    value = fields.get(name, default)
+    if not isinstance(value, str):
+        raise InvalidArgument(name, "expected text")
+    return value
+
+
+def _read_flag(fields: Mapping[str, Any], name: str) -> bool:
+    value = fields.get(name, False)
+    if not isinstance(value, bool):
+        raise InvalidArgument(name, "expected true or false")
+    return value
+
+
+def parse_query(exchange: HttpExchange) -> dict[str, str]:
+    """The last value of each parameter of the query."""
+    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=100)
+    return {name: values[-1] for name, values in query.items()}
+
+
+def _read_number(query: Mapping[str, str], name: str, default: int, maximum: int) -> int:
+    text = query.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= maximum):
+        raise InvalidArgument(name, f"{text[:50]!r} is not a number from 0 to {maximum}")
+    return int(text)
+
+
+async def list_models(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """The models that conversations may use."""
+    del principal
+    models = parts.conversations.list_models()
+    return _respond_with(exchange, {"models": models, "default": models[0]})
+
+
+def _respond_with(exchange: HttpExchange, document: Mapping[str, Any], status: int = 200) -> HttpResponse:
+    return build_document(document, exchange.trace, status=status, latency_ms=exchange.latency_ms)
+
+
+async def handle_conversations(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """List the caller's conversations (`?search=`, `?limit=`, `?offset=`), or create one."""
+    if (answer := _check_method(exchange, "GET", "HEAD", "POST")) is not None:
+        return answer
+    if exchange.method == "POST":
+        principal.require_role("run")
+        fields = await _read_object(exchange, parts, ("title", "model", "ask"))
+        model = _read_text(fields, "model") or None
+        made = await parts.conversations.create(
+            principal, title=_read_text(fields, "title"), model=model, asks=_read_flag(fields, "ask")
+        )
+        response = _respond_with(exchange, made.to_dict(), status=201)
+        response.headers.append((b"location", f"/conversations/{made.id}".encode("latin-1")))
+        return response
+    query = parse_query(exchange)
+    found, more = await parts.conversations.list(
+        principal,
+        search=query.get("search", ""),
+        limit=_read_number(query, "limit", 50, 1_000),
+        offset=_read_number(query, "offset", 0, 1_000_000),
+    )
+    return _respond_with(exchange, {"conversations": [one.to_dict() for one in found], "more": more})
+
+
+async def handle_conversation(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """A conversation; `:cancel` after its id cancels the running turn."""
+    identity, colon, verb = exchange.scope["path_params"]["conversation_id"].partition(":")
+    if colon and verb != "cancel":
+        raise HttpRefusal(http.unknown_action(f":{verb}", [":cancel"]))
+    if (answer := _check_method(exchange, *(("POST",) if colon else ("GET", "HEAD", "DELETE")))) is not None:
+        return answer
+    if colon:
+        principal.require_role("run")
+        run = await parts.conversations.cancel(principal, identity)
+        return _respond_with(exchange, {"run": None if run is None else run.to_dict()})
+    if exchange.method == "DELETE":
+        principal.require_role("run")
+        await parts.conversations.delete(principal, identity)
+        return _respond_with(exchange, {"deleted": identity})
+    return _respond_with(exchange, (await parts.conversations.show(principal, identity)).to_dict())
+
+
+async def send_message(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """Send a message as JSON or as a form with files; the response names the run that answers it."""
+    principal.require_role("run")
+    message = await read_message(exchange, parts)
+    identity: str = exchange.scope["path_params"]["conversation_id"]
+    run = await parts.conversations.send(principal, identity, message, exchange.trace.id)
+    response = _respond_with(exchange, {"conversation": identity, "run": run.to_dict()}, status=202)
+    response.headers.append((b"location", f"/runs/{run.id}".encode("latin-1")))
+    return response
+
+
+MAX_TEXT, MAX_FILES = 256 * 1024, 20
+MAX_UPLOAD = 32 * 1024 * 1024
+"""Bytes of a message with its files."""
+
+
+async def read_message(exchange: HttpExchange, parts: HostParts) -> NewMessage:
+    """The message in a body. Raises `InvalidArgument`, `UnsupportedMedia` and `HttpRefusal`."""
+    if (exchange.header(b"content-type") or "").partition(";")[0].strip() == "multipart/form-data":
+        fields, files = await read_form(exchange, parts)
+        return _build_message(fields.get("text", ""), files, fields.get("model", ""))
+    fields = await _read_object(exchange, parts, ("text", "model", "files"), MAX_UPLOAD)
+    listed: object = fields.get("files", [])
+    if not isinstance(listed, list):
+        raise InvalidArgument("files", 'expected a list such as [{"name": "a.csv", "data": "BASE64"}]')
+    files = [_parse_file(one, index) for index, one in enumerate(cast("list[object]", listed))]
+    return _build_message(_read_text(fields, "text"), files, _read_text(fields, "model"))
+
+
+def _build_message(text: str, files: Sequence[Attachment], model: str) -> NewMessage:
+    if not text.strip() and not files:
+        raise InvalidArgument("text", "must not be empty without files")
+    if len(text) > MAX_TEXT:
+        raise LimitExceeded(f"text: longer than {MAX_TEXT:,} characters; send it as a file")
+    if len(files) > MAX_FILES:
+        raise LimitExceeded(f"files: {len(files)} files; at most {MAX_FILES} can be sent with a message")
+    return NewMessage(text.replace("\r\n", "\n").strip(), tuple(files), model.strip() or None)
+
+
+def _parse_file(value: object, index: int) -> Attachment:
+    field = f"files[{index}]"
+    if not isinstance(value, dict):
+        raise InvalidArgument(field, 'expected an object such as {"name": "a.csv", "data": "BASE64"}')
+    given = cast("dict[str, Any]", value)
+    name = _read_text(given, "name")
+    try:
+        return _build_attachment(name, b64decode(_read_text(given, "data"), validate=True), field)
+    except (binascii.Error, ValueError):
+        raise InvalidArgument(f"{field}.data", "expected base64") from None
+
+
+def _build_attachment(name: str, data: bytes, field: str) -> Attachment:
+    if not name.strip() or len(name) > 512:
+        raise InvalidArgument(f"{field}.name", "expected 1 to 512 characters")
+    # A browser's name of a file is not trusted; it is the name that commands see after cleaning.
+    return Attachment(name, data, mime_type=detect_mime_type(name, data[:SNIFF_BYTES]))
+
+
+async def read_form(exchange: HttpExchange, parts: HostParts) -> tuple[dict[str, str], list[Attachment]]:
+    """The fields and files of a form (`multipart/form-data`). Raises `InvalidArgument` and `HttpRefusal`."""
+    from starlette.datastructures import Headers, UploadFile
+    from starlette.formparsers import MultiPartException, MultiPartParser
+
+    body = await read_body(exchange, MAX_UPLOAD, timeout=max(parts.options.body_seconds, 60.0))
+
+    async def stream() -> AsyncGenerator[bytes]:
+        yield body
+
+    headers = Headers(raw=exchange.scope["headers"])
+    try:
+        form = await MultiPartParser(
+            headers, stream(), max_files=MAX_FILES, max_fields=50, max_part_size=MAX_UPLOAD
+        ).parse()
+    except (MultiPartException, KeyError, ValueError) as error:
+        raise InvalidArgument("body", f"not a valid form: {str(error)[:200] or type(error).__name__}") from None
+    try:
+        fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
+        uploads = [value for _, value in form.multi_items() if isinstance(value, UploadFile) and value.filename]
+        files = [
+            _build_attachment(upload.filename or "", await upload.read(), f"files[{index}]")
+            for index, upload in enumerate(uploads)
+        ]
+    finally:
+        await form.close()
+    return fields, files
+
+
+async def stream_conversation(exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
+    """The events of a conversation's turns, from the start of a running one or after `Last-Event-ID`."""
+    identity: str = exchange.scope["path_params"]["conversation_id"]
+    after = EventPosition.parse(exchange.header(b"last-event-id"))
+    # Before the stream starts: afterwards a 404 could not be sent.
+    await parts.conversations.read_turn(await parts.conversations.get(principal, identity), after)
+
+    async def encode() -> AsyncGenerator[SseEvent]:
+        async with aclosing(parts.conversations.follow(principal, identity, after)) as events:
+            async for event in events:
+                yield SseEvent(event.kind, {"run": event.position.run, **event.data}, str(event.position))
+
+    await stream_events(exchange, parts, encode())
+
+
+async def stream_events(exchange: HttpExchange, parts: HostParts, events: AsyncGenerator[SseEvent]) -> None:
+    """Send events until their end, a disconnect, or the shutdown of the host."""
+    async with aclosing(events):
+        with suppress(ClientDisconnect):
+            await cancel_on_disconnect(
+                exchange.receive, send_events(exchange, events, ping=parts.options.ping_seconds, until=parts.shutdown)
+            )
+
+
+async def answer_approval(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """Answer a command that waits for approval: `{"decision": "allow_once"}`."""
+    principal.require_role("run")
+    params = exchange.scope["path_params"]
+    fields = await _read_object(exchange, parts, ("decision", "reason"))
+    decision, reason = _read_text(fields, "decision"), _read_text(fields, "reason")
+    await parts.conversations.answer(principal, params["conversation_id"], params["approval_id"], decision, reason)
+    return _respond_with(exchange, {"approval": params["approval_id"], "decision": decision})
+
+
+async def list_requests(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """The recorded requests of a conversation."""
+    found = await parts.conversations.read_requests(principal, exchange.scope["path_params"]["conversation_id"])
+    return _respond_with(exchange, {"requests": [describe_request(one) for one in found]})
+
+
+def describe_request(request: RecordedRequest) -> dict[str, Any]:
+    """A recorded request without its body."""
+    return {
+        "number": request.number,
+        "at": request.at.isoformat(),
+        "agent": request.agent,
+        "model": request.model,
+        "bytes": request.size,
+        "sha256": request.digest,
+        "tokens": dict(request.tokens),
+        "recorded": request.body is not None,
+    }
+
+
+def select_request(
+    found: Sequence[RecordedRequest], number: str
+) -> tuple[RecordedRequest, RecordedRequest | None, bytes]:
+    """A request, the one of the same agent before it, and its body. Raises `InvalidArgument`."""
+    index = next((index for index, one in enumerate(found) if str(one.number) == number), None)
+    if index is None:
+        raise InvalidArgument("number", f"unknown request {number[:50]!r}; {len(found)} were recorded")
+    wanted = found[index]
+    if wanted.body is None:
+        raise InvalidArgument("number", f"the body of request {number} ({wanted.size:,} bytes) was not recorded")
+    before = next((one for one in reversed(found[:index]) if one.agent == wanted.agent and one.body is not None), None)
+    return wanted, before, wanted.body
+
+
+async def show_request(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """A request with its difference to the one before; `?raw=1` is its body, byte for byte as it was sent."""
+    params = exchange.scope["path_params"]
+    found = await parts.conversations.read_requests(principal, params["conversation_id"])
+    wanted, before, body = select_request(found, params["number"])
+    if parse_query(exchange).get("raw") == "1":
+        answer = _build_response(exchange, body, JSON_CONTENT_TYPE)
+        answer.headers.extend(_DOWNLOAD_HEADERS)
+        return answer
+    changes = compare_requests(before.body if before else None, body)
+    document = {
+        **describe_request(wanted),
+        "compared_with": None if before is None else before.number,
+        "body": body.decode("utf-8", "replace"),
+        "changes": [{"state": one.state, **one.element._asdict(), "before": one.before} for one in changes],
+    }
+    return _respond_with(exchange, document)
+
+
+_DOWNLOAD_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; sandbox"),
+    (b"cache-control", b"no-store"),
+)
+"""Files of skills and users are never pages of this host."""
+_INLINE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+async def download_file(exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
+    """An artifact or attachment of a conversation: `?version=N`, by default the latest. Images can be shown inline."""
+    params, query = exchange.scope["path_params"], parse_query(exchange)
+    head = await parts.conversations.get(principal, params["conversation_id"])
+    version = _read_number(query, "version", 0, 10**9 - 1) if "version" in query else None
+    scope = ArtifactScope(head.key.app, head.key.user, head.key.session)
+    async with parts.conversations.artifacts.open(scope, params["name"], version) as reading:
+        artifact = reading.artifact
+        is_inline = query.get("inline") == "1" and artifact.mime_type in _INLINE_TYPES
+        name = quote(artifact.name.rpartition("/")[2], safe="")
+        kind = artifact.mime_type if is_inline else "application/octet-stream"
+        headers = [
+            (b"content-type", kind.encode("latin-1")),
+            (b"content-length", b"%d" % artifact.size),
+            (b"content-disposition", f"{'inline' if is_inline else 'attachment'}; filename*=UTF-8''{name}".encode()),
+            *_DOWNLOAD_HEADERS,
+            *trace_headers(exchange.trace),
+        ]
+        exchange.answered = True
+        await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
+        async for chunk in reading.chunks if exchange.method != "HEAD" else _nothing():
+            await exchange.send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await exchange.send({"type": "http.response.body", "body": b""})
+
+
+async def _nothing() -> AsyncGenerator[bytes]:
+    return
+    yield b""
 
 
 _HTML = (b"content-type", b"text/html; charset=utf-8")

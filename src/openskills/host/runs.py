@@ -246,10 +246,12 @@ def _delete_old(at: sqlite3.Connection, *, before: float, max_kept: int) -> bool
     return len(old) < _DELETE_BATCH
 
 
-def _append_events(at: sqlite3.Connection, run_id: str, shown: Sequence[PendingEvent]) -> None:
+def _append_events(at: sqlite3.Connection, run_id: str, shown: Sequence[PendingEvent]) -> int:
+    """Number and insert events; returns the last number."""
     ((last,),) = select_rows(at, _SELECT_LAST_SEQ, (run_id,))
     numbered = enumerate(shown, last + 1)
     at.executemany(_INSERT_EVENT, [(run_id, number, one.kind, one.at, one.data) for number, one in numbered])
+    return last + len(shown)
 
 
 def _run_from_row(row: Sequence[Any]) -> Run:
@@ -458,6 +460,20 @@ class Runs:
         if found is None or (principal is not None and found.principal != principal):
             raise UnknownRun("unknown run; runs are kept for a day after their end", id=run_id[:100])
         return found
+
+    async def read_events(self, run_id: str, after: int = 0, limit: int = 1_000) -> Sequence[RunEvent]:
+        """The events that have been written, without waiting for more. Raises `UnknownRun` and `StoreUnavailable`."""
+        try:
+            return (await self._store.read(lambda at: _select_events(at, run_id, after, limit)))[1]
+        except LookupError:
+            return ()
+
+    async def append_event(self, run_id: str, kind: str, data: object) -> int:
+        """Add an event to a run of any worker; returns its id. Raises `StoreUnavailable`."""
+        event = PendingEvent(kind, time.time(), encode_data(data))
+        number = await self._store.write(lambda at: _append_events(at, run_id, [event]))
+        self._notify(run_id)
+        return number
 
     async def events(self, run_id: str, after: int = 0, *, principal: str | None = None) -> AsyncGenerator[RunEvent]:
         """The events after this id, past and future, up to the last one of kind `result`. Raises like `get`."""

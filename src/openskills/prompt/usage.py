@@ -1,10 +1,13 @@
-"""Token usage of requests by layer and skill, and how much of each request is unchanged. No I/O."""
+"""Token usage of requests by layer and skill, and how much of each request is unchanged; recorded requests. No I/O."""
 
+import hashlib
+import json
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import zip_longest
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from openskills.prompt.blocks import PromptLayer, PromptPart
 from openskills.prompt.history import (
@@ -16,6 +19,7 @@ from openskills.prompt.history import (
     get_string,
     get_tool_calls,
 )
+from openskills.session.events import Event
 from openskills.tokens import TokenCounter, estimate_tokens
 
 _MAX_NOT_SUMMED = 256
@@ -273,3 +277,213 @@ class Ledger:
 def _format_row(name: str, request: RequestTokens) -> list[str]:
     layers = [f"{request.by_layer.get(layer, 0):,}" for layer in PromptLayer]
     return [name, f"{request.total:,}", *layers, f"{request.unchanged_share:.1%}" if request.before else "-"]
+
+
+REQUEST = "request"
+"""The kind of the events of recorded requests."""
+_REFERENCE = "#"
+_MAX_DIFF_LINES = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """A request that was sent to a model. `body` are its bytes; None if they were too large to keep, or are damaged.
+
+    `tokens` has the estimated numbers of `RequestTokens`: `total`, `layers`, `skills`, `unchanged`.
+    """
+
+    number: int
+    at: datetime
+    agent: str
+    model: str
+    digest: str
+    size: int
+    tokens: Mapping[str, Any]
+    body: bytes | None = field(default=None, repr=False)
+
+
+def encode_json(value: object) -> str:
+    """Compact JSON, as HTTP clients encode bodies."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def digest_text(text: str) -> str:
+    """A short digest of a part of a request."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def pack_body(body: bytes, known: Container[str]) -> tuple[list[str], dict[str, str]]:
+    """Split a JSON body into parts that give the body when they are joined.
+
+    Elements of lists at the top level, such as messages and tools, are replaced by `#` and their digest; the second
+    value are those that are not `known`, by digest. A body that is encoded in another way is one such part.
+    """
+    text = body.decode("utf-8", "surrogatepass")
+    parts = _split_body(text)
+    if "".join(part for part, _ in parts) != text:
+        parts = [(text, True)]
+    packed: list[str] = []
+    new: dict[str, str] = {}
+    for part, is_element in parts:
+        if not is_element:
+            packed.append(part)
+            continue
+        digest = digest_text(part)
+        packed.append(f"{_REFERENCE}{digest}")
+        if digest not in known:
+            new[digest] = part
+    return packed, new
+
+
+def list_references(parts: Iterable[str]) -> list[str]:
+    """The digests in packed parts."""
+    return [part[1:] for part in parts if part.startswith(_REFERENCE)]
+
+
+def _split_body(text: str) -> list[tuple[str, bool]]:
+    try:
+        found: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(found, dict):
+        return []
+    parts: list[tuple[str, bool]] = []
+    glue = "{"
+    for number, (name, value) in enumerate(cast("dict[str, object]", found).items()):
+        glue += f"{',' if number else ''}{encode_json(name)}:"
+        elements = cast("list[object]", value) if isinstance(value, list) else []
+        if not elements:
+            glue += encode_json(cast("object", value))
+            continue
+        glue += "["
+        for element in elements:
+            parts += [(glue, False), (encode_json(element), True)]
+            glue = ","
+        glue = "]"
+    return [*parts, (f"{glue}}}", False)]
+
+
+def read_requests(events: Iterable[Event]) -> list[RecordedRequest]:
+    """The recorded requests in a log, oldest first."""
+    texts: dict[str, str] = {}
+    found: list[RecordedRequest] = []
+    for event in events:
+        payload = event.payload
+        if event.kind != REQUEST:
+            continue
+        texts.update(cast("Mapping[str, str]", payload.get("texts") or {}))
+        parts = cast("Sequence[str]", payload.get("parts") or ())
+        digest = str(payload.get("digest", ""))
+        body = _join_parts(parts, texts)
+        if body is not None and hashlib.sha256(body).hexdigest() != digest:
+            body = None
+        tokens = cast("Mapping[str, Any]", payload.get("tokens") or {})
+        size, model = int(payload.get("size") or 0), str(payload.get("model", ""))
+        found.append(RecordedRequest(event.seq, event.at, event.author, model, digest, size, tokens, body))
+    return found
+
+
+def _join_parts(parts: Sequence[str], texts: Mapping[str, str]) -> bytes | None:
+    whole = [texts.get(part[1:]) if part.startswith(_REFERENCE) else part for part in parts]
+    if not whole or None in whole:
+        return None
+    return "".join(cast("list[str]", whole)).encode("utf-8", "surrogatepass")
+
+
+class RequestElement(NamedTuple):
+    """A part of a request for readers: a message, a tool, or another field. `raw` is its JSON."""
+
+    section: str
+    title: str
+    text: str
+    raw: str
+
+
+class RequestChange(NamedTuple):
+    """An element against the previous request: `same`, `added`, `removed`, or `changed` with its text `before`."""
+
+    state: str
+    element: RequestElement
+    before: str = ""
+
+
+def list_elements(body: bytes) -> list[RequestElement]:
+    """The elements of a JSON body in its order."""
+    found: object = json.loads(body)
+    elements: list[RequestElement] = []
+    for section, value in cast("Mapping[str, object]", found).items() if isinstance(found, dict) else ():
+        if isinstance(value, list):
+            elements += [_build_element(section, one) for one in cast("list[object]", value)]
+        else:
+            raw = encode_json(value)
+            elements.append(RequestElement(section, section, value if isinstance(value, str) else raw, raw))
+    return elements
+
+
+def _build_element(section: str, value: object) -> RequestElement:
+    raw = encode_json(value)
+    name = get_string(get_field(value, "function"), "name") or get_string(value, "name")
+    title = get_string(value, "role") or name or get_string(value, "type")
+    if not get_string(value, "role"):
+        text = get_string(value, "text") or json.dumps(value, ensure_ascii=False, indent=2)
+        return RequestElement(section, title, text, raw)
+    content = get_field(value, "content")
+    # Data, such as images, and blocks of other providers are shown as JSON.
+    parts = [content] if isinstance(content, str) else [_format_part(part) for part in get_items(content)]
+    calls = [f"{call.name} {_format_arguments(call.arguments)}" for call in get_tool_calls(cast("Message", value))]
+    return RequestElement(section, title, "\n".join([*parts, *calls]), raw)
+
+
+def _format_part(part: object) -> str:
+    return "\n".join(get_part_texts((part,))) or encode_json(part)
+
+
+def _format_arguments(arguments: object) -> str:
+    return arguments if isinstance(arguments, str) else encode_json(arguments)
+
+
+def compare_requests(before: bytes | None, now: bytes) -> list[RequestChange]:
+    """The elements of a request, each compared with those of the request before it."""
+    old, new = [] if before is None else list_elements(before), list_elements(now)
+    from difflib import SequenceMatcher
+
+    matcher = SequenceMatcher(
+        None, [(one.section, one.raw) for one in old], [(one.section, one.raw) for one in new], False
+    )
+    changes: list[RequestChange] = []
+    for state, start, end, first, last in matcher.get_opcodes():
+        if state == "equal":
+            changes += [RequestChange("same", one) for one in new[first:last]]
+        else:
+            changes += _compare_elements(old[start:end], new[first:last])
+    return changes
+
+
+def _compare_elements(old: Sequence[RequestElement], new: Sequence[RequestElement]) -> list[RequestChange]:
+    changes: list[RequestChange] = []
+    left = list(old)
+    for one in new:
+        same = next((two for two in left if (two.section, two.title) == (one.section, one.title)), None)
+        if same is None:
+            changes.append(RequestChange("added", one))
+            continue
+        changes += [RequestChange("removed", two) for two in left[: left.index(same)]]
+        del left[: left.index(same) + 1]
+        changes.append(RequestChange("changed", one, same.text))
+    return [*changes, *(RequestChange("removed", one) for one in left)]
+
+
+def diff_lines(before: str, now: str) -> list[tuple[str, str]]:
+    """The lines of two texts, each with ` `, `-` or `+`."""
+    from difflib import SequenceMatcher
+
+    old, new = before.splitlines(), now.splitlines()
+    if len(old) + len(new) > _MAX_DIFF_LINES:
+        return [*(("-", line) for line in old), *(("+", line) for line in new)]
+    lines: list[tuple[str, str]] = []
+    for state, start, end, first, last in SequenceMatcher(None, old, new, False).get_opcodes():
+        if state == "equal":
+            lines += [(" ", line) for line in new[first:last]]
+        else:
+            lines += [("-", line) for line in old[start:end]] + [("+", line) for line in new[first:last]]
+    return lines

@@ -72,12 +72,13 @@ class ResetReply:
 
 @dataclass(eq=False, slots=True)
 class ModelServerRequest:
-    """A request that came in. `left` is set when the client went away before the answer was over."""
+    """A request: `content` are its bytes. `disconnected` is set if the client left before the answer was over."""
 
     protocol: ModelProtocol
     path: str
     headers: Mapping[str, str]
     body: Mapping[str, Any]
+    content: bytes = field(default=b"", repr=False)
     disconnected: threading.Event = field(default_factory=threading.Event)
 
 
@@ -343,7 +344,8 @@ class _ModelServerHandler(BaseHTTPRequestHandler):
             return
         protocol: ModelProtocol = "anthropic" if self.path.partition("?")[0].endswith("/messages") else "openai"
         headers = {name.lower(): value.strip() for name, value in self.headers.items()}
-        asked = ModelServerRequest(protocol, self.path, headers, parse_json_object(content.decode("utf-8", "replace")))
+        body = parse_json_object(content.decode("utf-8", "replace"))
+        asked = ModelServerRequest(protocol, self.path, headers, body, content)
         owner = cast("_ThreadingServer", self.server).owner
         owner.requests.append(asked)
         reply = owner.next_reply(asked)

@@ -610,7 +610,8 @@ class AnthropicModel(ClientModel):
         marked = add_cache_marks(body, count_stable_blocks(request.messages)) if self._cache else body
         if any(iter_file_ids(request.messages, "Anthropic")):
             marked = {**marked, "extra_headers": {"anthropic-beta": _FILES_BETA}}
-        async with aclosing(self._stream_text(marked, self._build_extra_body(request), answer)) as texts:
+        texts = self._stream_text(marked, self._build_extra_body(request), answer, on_send=request.on_send)
+        async with aclosing(texts):
             async for text in texts:
                 yield text
         whole = answer.build_response(request)

@@ -390,12 +390,14 @@ async def open_response(
     limits: ModelTimeouts,
     provider: ModelProvider,
     is_complete: Callable[[], bool],
+    on_send: Callable[[bytes], None] | None = None,
 ) -> AsyncGenerator[ResponseStream]:
     """Send a request made by `with_streaming_response` of a client, and open its response.
 
     `stream` is the client's `AsyncStream[object]`: events are not parsed into its types, which trust the server.
     `errors` is the client's base exception. Failures raise `AttemptError`, also while the block reads, unless the
     response `is_complete`. Leaving the block closes the connection, unless the response was read to its end.
+    `on_send` gets the body of the request when the server has answered, also with an error.
     """
     deadline = asyncio.get_running_loop().time() + limits.first
     try:
@@ -403,6 +405,8 @@ async def open_response(
             async with asyncio.timeout_at(deadline):
                 response = await opened.enter_async_context(request)
             http: httpx2.Response = response.http_response
+            if on_send is not None:
+                on_send(http.request.content)
             assert isinstance(http.stream, httpx2.AsyncByteStream)  # noqa: S101 - the clients are asynchronous
             http.stream = source = DeadlineByteStream(http.stream, limits, deadline)
             kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -413,6 +417,9 @@ async def open_response(
             else:
                 raise provider.content_type_error(kind)
     except (errors, *_TRANSPORT_ERRORS) as error:
+        refused: object = getattr(error, "response", None)
+        if on_send is not None and isinstance(refused, httpx2.Response):
+            on_send(refused.request.content)
         if not is_complete():
             raise provider.error_from_exception(error) from None
 
@@ -486,12 +493,18 @@ class ClientModel(ABC):
     def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]: ...
 
     async def _stream_text(
-        self, body: Mapping[str, Any], extra: Mapping[str, Any], answer: ResponseParser, *, may_end_early: bool = False
+        self,
+        body: Mapping[str, Any],
+        extra: Mapping[str, Any],
+        answer: ResponseParser,
+        *,
+        may_end_early: bool = False,
+        on_send: Callable[[bytes], None] | None = None,
     ) -> AsyncGenerator[TextDelta]:
         """Send a request and stream the text of its response. With `may_end_early`, `[DONE]` is a proper end."""
         sent = self._create(**body, extra_body=extra)
         async with open_response(
-            sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete
+            sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete, on_send
         ) as response:
             async for event in response.events:
                 if text := answer.add(event):

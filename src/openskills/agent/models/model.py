@@ -1,7 +1,7 @@
 """The `Model` protocol: requests, streamed responses, and normalization of tool calls."""
 
 import re
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -77,7 +77,7 @@ class ModelRequest:
     """A request: OpenAI-style messages, and tools as returned by `SkillSession.tools("openai")`.
 
     `json_schema` requests structured output from models that support it. `loaded_skills` are those whose texts are in
-    the messages, for `before_model`.
+    the messages, for `before_model`. Models behind HTTP call `on_send` with the body of each request that they send.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -86,6 +86,7 @@ class ModelRequest:
     temperature: float | None = None
     json_schema: Mapping[str, Any] | None = None
     loaded_skills: tuple[str, ...] = ()
+    on_send: Callable[[bytes], None] | None = field(default=None, repr=False, compare=False)
 
 
 class Model(Protocol):

@@ -316,7 +316,8 @@ class OpenAIModel(ClientModel):
             body = build_request_body(self._model, request, dialect)
             try:
                 answer = OpenAIResponseParser(self._model)
-                async with aclosing(self._stream_text(body, self._extra, answer, may_end_early=True)) as texts:
+                texts = self._stream_text(body, self._extra, answer, may_end_early=True, on_send=request.on_send)
+                async with aclosing(texts):
                     async for text in texts:
                         yield text
             except AttemptError as failure:

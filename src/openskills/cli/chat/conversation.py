@@ -13,6 +13,7 @@ from openskills.agent.agent import ARTIFACT, END, ERROR, SUMMARY, TOOL_CALL, Age
 from openskills.agent.models.model import Usage
 from openskills.agent.runner import Attachment, Runner
 from openskills.agent.subagent import Load
+from openskills.agent.turn import build_records_key
 from openskills.artifacts.store import USER_PREFIX, ArtifactStore, Scope
 from openskills.catalog.skill import Skill
 from openskills.cli.chat.input import (
@@ -28,7 +29,7 @@ from openskills.cli.chat.input import (
 from openskills.cli.chat.view import ChatView, escape_text, format_call, format_result, format_usage, shorten
 from openskills.cli.output import Part, escape_line, pluralize
 from openskills.errors import InvalidArgument, SkillError, UnknownSession, UnknownSkill
-from openskills.prompt.usage import Ledger
+from openskills.prompt.usage import Ledger, RecordedRequest, read_requests
 from openskills.runtime.options import ModelCall
 from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import SkillSession
@@ -120,7 +121,7 @@ class ChatSession:
         """Use another model from the next message on. Raises `SkillError`, and then keeps the current one."""
         agent = create_agent(name, self.runtime)
         await self.close_model()
-        self.agent, self.runner = agent, Runner(self.session.scope.app, agent)
+        self.agent, self.runner = agent, create_runner(self.session.scope.app, agent)
 
     async def close_model(self) -> None:
         """Close the connections of the model."""
@@ -220,6 +221,11 @@ def create_agent(model: str, runtime: SkillRuntime) -> Agent:
     return Agent(AGENT, model, runtime, instructions=_INSTRUCTIONS)
 
 
+def create_runner(app: str, agent: Agent) -> Runner:
+    """The runner of the chat; it records requests unless the settings say otherwise."""
+    return Runner(app, agent, record_requests=agent.runtime.settings.record_requests)
+
+
 def format_conversation(events: Sequence[Event]) -> Iterator[tuple[Part, ...]]:
     """The lines of a conversation: full messages, and one line for each tool call with its result."""
     results = {str(event.payload.get("call_id")): event for event in events if event.kind == TOOL_RESPONSE}
@@ -285,16 +291,34 @@ async def open_store(url: str | None, settings: Settings) -> AsyncGenerator[Sess
 
 
 async def list_conversations(
-    url: str | None, settings: Settings, app: str, user: str, limit: int
+    url: str | None, settings: Settings, app: str, user: str, limit: int, search: str = ""
 ) -> tuple[list[tuple[SessionInfo, str]], int]:
-    """The most recent conversations of a user, each with its title, and how many more there are."""
+    """The most recent conversations of a user, each with its title, and how many more there are.
+
+    With `search`, only those with this text in their name or title.
+    """
     async with open_store(url, settings) as store:
         infos = await store.list(app, user)
         found: list[tuple[SessionInfo, str]] = []
-        for info in infos[:limit]:
+        skipped = 0
+        for info in infos:
+            if len(found) == limit:
+                break
             session = await store.get(info.key)
-            found.append((info, conversation_title(session.events) if session else ""))
-        return found, len(infos) - len(found)
+            title = conversation_title(session.events) if session else ""
+            if search.casefold() in f"{info.key.session}\n{title}".casefold():
+                found.append((info, title))
+            else:
+                skipped += 1
+        return found, len(infos) - len(found) - skipped
+
+
+async def read_session_requests(url: str | None, settings: Settings, key: SessionKey) -> list[RecordedRequest]:
+    """The recorded requests of a conversation; raises `UnknownSession`."""
+    async with open_store(url, settings) as store:
+        await _load_session(store, key)
+        records = await store.get(build_records_key(key))
+        return read_requests(records.events if records else ())
 
 
 async def read_conversation(url: str | None, settings: Settings, key: SessionKey) -> Session:
@@ -317,6 +341,7 @@ async def delete_conversations(
         for key in keys:
             count += await _delete_artifacts(key, artifacts) if artifacts is not None else 0
             await store.delete(key)
+            await store.delete(build_records_key(key))
         return count
 
 

@@ -10,7 +10,6 @@ from types import FrameType
 
 import typer
 
-from openskills.agent.runner import Runner
 from openskills.artifacts.open import open_artifact_store
 from openskills.catalog.catalog import Catalog
 from openskills.cli.chat.commands import ChatExit, complete_word, run_slash_command
@@ -20,6 +19,7 @@ from openskills.cli.chat.conversation import (
     ChatSession,
     TokenTracker,
     create_agent,
+    create_runner,
     new_session_name,
     open_store,
 )
@@ -156,7 +156,7 @@ async def open_chat(options: ChatOptions, catalog: Catalog, settings: Settings) 
         session = await sessions.enter_async_context(
             runtime.session(name, agent=AGENT, user=current_user(), app=COMMAND_LINE)
         )
-        runner = Runner(COMMAND_LINE, agent)
+        runner = create_runner(COMMAND_LINE, agent)
         talk = ChatSession(runner, runtime, session, view, tokens, agent=agent, sessions=sessions)
         stack.push_async_callback(talk.close_model)
         await _greet(talk, is_chosen=model != RULE or options.model == RULE)

@@ -65,6 +65,7 @@ class ConsoleScreen(NamedTuple):
 SCREENS = (
     ConsoleScreen("catalog", "/", "Catalog"),
     ConsoleScreen("skill"),
+    ConsoleScreen("conversations", "/console/conversations", "Conversations"),
     ConsoleScreen("host", "/console/host", "Host"),
 )
 """All screens, in the order of the navigation."""
@@ -159,6 +160,10 @@ class PageRequest:
         else:
             html = found.render(values)
         return build_page(self.exchange, html, status=status, headers=headers)
+
+    def render_text(self, template: str, context: Mapping[str, Any]) -> str:
+        """The HTML of a template, for a part of a page that is sent as an event."""
+        return _get_environment(self.language).get_template(template).render({**self._layout(), **context})
 
     def redirect(self, address: str, *, headers: Iterable[tuple[str, str]] = ()) -> HttpResponse:
         """Go to another address of this host; htmx is told to load it as a page."""
