@@ -11,6 +11,7 @@ from pathlib import Path
 
 from openskills.host.admission import Admission
 from openskills.host.auth import Authenticator, KeyRing
+from openskills.host.commands import CommandOptions, HostCommands
 from openskills.host.database import Database
 from openskills.host.history import History
 from openskills.host.http import BODY_TIMEOUT, PING_SECONDS
@@ -79,6 +80,7 @@ class HostParts:
     history: History
     idempotency: IdempotencyStore
     runs: Runs
+    commands: HostCommands
     prepared: bool = False
     shutdown: asyncio.Event = field(default_factory=asyncio.Event)
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -120,15 +122,18 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         observers.append(_open_log(options, closing))
     closing.push_async_callback(runners.close)
     runs = Runs(database)
-    closing.push_async_callback(runs.close)
     capacity = settings.host_concurrency or 2 * (os.cpu_count() or 1)
     admission = Admission(capacity=capacity, queue=settings.host_queue, share=1 / options.workers, observer=metrics)
     host = Host(registry, runners, admission, secrets=settings.environment, observers=tuple(observers))
+    allowed = CommandOptions(options.skills, options.grants, options.install, options.workers)
+    commands = HostCommands(settings, allowed, host, runs)
+    closing.push_async_callback(commands.close)
+    closing.push_async_callback(runs.close)
     keys = settings.host_keys
     authenticator = Authenticator(KeyRing.open(keys, required=True), KeyRing.open(keys), settings.host_auth)
     idempotency = IdempotencyStore(database)
     closing.push_async_callback(idempotency.close)
-    parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs)
+    parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs, commands)
     return HostParts(settings, options, start, *parts, exit_stack=closing)
 
 

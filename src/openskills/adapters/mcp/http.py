@@ -13,9 +13,9 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from openskills.adapters.mcp.server import REQUEST_KEY, HostedTools, McpRequest, McpServer
-from openskills.adapters.mcp.sessions import IDLE_TIMEOUT, McpCaller
 from openskills.catalog.catalog import Catalog
 from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime.session_pool import IDLE_TIMEOUT, SessionCaller
 from openskills.settings import Settings
 
 AsgiScope = MutableMapping[str, Any]
@@ -85,7 +85,7 @@ class McpEndpoint:
             await asyncio.wait(self._chores)
         await self._stack.aclose()
 
-    async def handle(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend, caller: McpCaller) -> None:
+    async def handle(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend, caller: SessionCaller) -> None:
         """Handle a request of an authenticated caller. If the client disconnects, what it has called is cancelled."""
         # Blanks around values do not count (RFC 9110); servers leave them to the application.
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]

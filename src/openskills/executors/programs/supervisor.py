@@ -20,7 +20,7 @@ Messages are JSON with a length prefix, in both directions; descriptors are sent
 
     serving pid     started id, pid     ready id     failed id, errno, what
     readers id, readers {thread: how often it was blocked}: empty if unknown, or if others of its threads may print
-    exited  id, status, was_ready, cpu_ms, clean (false: some of its processes could not be killed)
+    exited  id, status, was_ready, cpu_ms, memory_kib, clean (false: some of its processes could not be killed)
 """
 
 import errno
@@ -229,7 +229,7 @@ class SupervisorServer:
         serve(descriptors[0])
 
     def _reap(self) -> None:
-        ended: dict[int, tuple[int, int]] = {}
+        ended: dict[int, tuple[int, dict[str, int]]] = {}
         while (pid := (found := _wait_child())[0]) > 0:
             self._forks.discard(pid)
             ended[pid] = found[1:]
@@ -247,7 +247,9 @@ class SupervisorServer:
     def _own_pids(self) -> "set[int]":
         return {*self._forks, *(command.pid for command in self._commands.values())}
 
-    def _on_exit(self, identity: int, command: SupervisedCommand, status: int, cpu_ms: int, *, alone: bool) -> None:
+    def _on_exit(
+        self, identity: int, command: SupervisedCommand, status: int, used: "dict[str, int]", *, alone: bool
+    ) -> None:
         del self._commands[identity]
         if command.ready >= 0:
             self._poll.unregister(command.ready)
@@ -258,7 +260,7 @@ class SupervisorServer:
             _ignore_missing(os.killpg, command.pid, signal.SIGKILL)
             clean = _kill_and_reap_children(self._own_pids)
         code = os.waitstatus_to_exitcode(status)
-        self._send(event="exited", id=identity, status=code, was_ready=command.was_ready, cpu_ms=cpu_ms, clean=clean)
+        self._send(event="exited", id=identity, status=code, was_ready=command.was_ready, clean=clean, **used)
 
 
 def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") -> int:
@@ -282,13 +284,14 @@ def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") 
         return os.posix_spawn(program, argv, env, file_actions=actions, setsid=new, setsigdef=defaults, setsigmask=())
 
 
-def _wait_child() -> "tuple[int, int, int]":
-    """A child that has ended, its status and its CPU time; 0 if none has, -1 without children."""
+def _wait_child() -> "tuple[int, int, dict[str, int]]":
+    """A child that has ended, its status and what it used; 0 if none has, -1 without children."""
     try:
         pid, status, usage = os.wait4(-1, os.WNOHANG)
     except ChildProcessError:
-        return -1, 0, 0
-    return pid, status, round((usage.ru_utime + usage.ru_stime) * 1000)
+        return -1, 0, {}
+    cpu_ms = round((usage.ru_utime + usage.ru_stime) * 1000)
+    return pid, status, {"cpu_ms": cpu_ms, "memory_kib": usage.ru_maxrss}
 
 
 @contextmanager

@@ -1,12 +1,10 @@
-"""The sessions of MCP clients: opened on first use, shared by the requests of one client, closed when it is gone."""
+"""Sessions of the callers of a server: opened on first use, shared by requests, closed when nobody uses them."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
-
-import anyio
+from typing import Any, Protocol
 
 from openskills.catalog.skill import Skill
 from openskills.concurrency import shield_until_done
@@ -22,10 +20,8 @@ IDLE_TIMEOUT = 30 * 60.0
 MAX_SESSIONS = 16
 """Open sessions of one user. The one that was idle longest is closed for a new one."""
 
-T = TypeVar("T")
 
-
-class McpCaller(Protocol):
+class SessionCaller(Protocol):
     """Who sends a request. `user` owns sessions, workspaces and artifacts.
 
     `session` is the name of the session; empty if the connection decides.
@@ -86,7 +82,7 @@ class _OpenSession:
     is_closed: bool = False
 
 
-class McpSessions:
+class SessionPool:
     """Sessions by user and name. Belongs to one event loop. Close it."""
 
     def __init__(
@@ -95,12 +91,14 @@ class McpSessions:
         options: SessionOptions,
         *,
         app: str,
+        agent: str,
         idle_timeout: float = IDLE_TIMEOUT,
         max_sessions: int = MAX_SESSIONS,
     ) -> None:
         self._runtime = runtime
         self._options = options
         self._app = app
+        self._agent = agent
         self._idle_timeout = idle_timeout
         self._max_sessions = max_sessions
         # Least recently used first.
@@ -112,7 +110,7 @@ class McpSessions:
         return len(self._open)
 
     @asynccontextmanager
-    async def use(self, caller: McpCaller, name: str) -> AsyncGenerator[SkillSession]:
+    async def use(self, caller: SessionCaller, name: str) -> AsyncGenerator[SkillSession]:
         """The session of this name, which belongs to the user. Raises `TooManyRequests` if all others are in use."""
         async with self._replacing:
             known = self._open.get((caller.user, name))
@@ -147,7 +145,7 @@ class McpSessions:
         if self._closing:
             await asyncio.wait(self._closing)
 
-    def _open_session(self, caller: McpCaller, name: str) -> AbstractAsyncContextManager[SkillSession]:
+    def _open_session(self, caller: SessionCaller, name: str) -> AbstractAsyncContextManager[SkillSession]:
         options = self._options
         if caller.is_restricted:
 
@@ -156,7 +154,7 @@ class McpSessions:
 
             options = replace(options, visible=is_visible)
         return self._runtime.session(
-            name, user=caller.user, app=self._app, agent="mcp", options=options, keep_commands=False
+            name, user=caller.user, app=self._app, agent=self._agent, options=options, keep_commands=False
         )
 
     def _enter(self, key: tuple[str, str], identity: object) -> _OpenSession:
@@ -215,24 +213,3 @@ class McpSessions:
             if isinstance(self._runtime.store, MemorySessionStore):
                 # Clients can open sessions of ever new names, which must not stay in memory.
                 await self._runtime.store.delete(SessionKey(self._app, *opened.key))
-
-
-async def run_apart(work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[Any]] | None = None) -> T:
-    """Await work in a task of its own, which is cancelled once and whose cleanup is awaited. `tasks` has it meanwhile.
-
-    The scopes of anyio cancel again and again, which would interrupt the cleanup of processes.
-    """
-    task = asyncio.get_running_loop().create_task(work)
-    if tasks is not None:
-        tasks.add(task)
-    try:
-        await asyncio.wait([task])
-    except asyncio.CancelledError:
-        task.cancel()
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait([task])
-        raise
-    finally:
-        if tasks is not None:
-            tasks.discard(task)
-    return task.result()
