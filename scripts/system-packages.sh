@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 list() {
     cat <<'END'
 bwrap:bubblewrap
+chromium-headless-shell:chromium-headless-shell
 debootstrap:debootstrap
 dockerd:docker.io
 git:git
@@ -41,6 +42,8 @@ for entry in $(list); do
     case "$wanted" in "  " | *" ${entry%%:*} "*) ;; *) continue ;; esac
     command -v "${entry%%:*}" >/dev/null || missing="$missing ${entry#*:}"
 done
+# The browser shows boxes for Chinese without it.
+case "$missing" in *chromium*) missing="$missing fonts-wqy-microhei" ;; esac
 [ -n "$missing" ] || exit 0
 
 # shellcheck disable=SC2086  # one word per package

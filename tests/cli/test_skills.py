@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from openskills.catalog.catalog import Catalog
-from openskills.cli.skills import collect_details, details_json, manifest_fields
+from openskills.runtime.details import collect_details, details_json, manifest_fields
 from openskills.settings import Settings
 from openskills.skillmd.manifest import SkillManifest
 from tests.catalog.sources.web_server import Web

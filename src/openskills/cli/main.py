@@ -23,6 +23,7 @@ from openskills.cli import (
     skills,
     token_report,
     trust,
+    ui,
     validate,
     workspaces,
 )
@@ -69,6 +70,7 @@ def openskills(
       openskills search "merge two pdfs"  find a skill by what it does
       openskills run pdf-tools -- ls      run a command of a skill in a sandbox
       openskills chat                     talk to an agent that uses skills
+      openskills ui                       the same in a browser
       openskills help run                 explain a command
 
     Exit codes: 0 done, 1 failed or something is invalid, 2 wrong usage or no such path, 70 a bug in this program.
@@ -105,6 +107,7 @@ for _name, _function in {
     "route": route.route,
     "chat": command.chat,
     "serve": serve.serve,
+    "ui": ui.ui,
     "mcp": mcp.mcp,
     "read-properties": skillmd.read_properties,
     "to-prompt": skillmd.to_prompt,
@@ -119,6 +122,7 @@ for _name, _group in {
     "artifacts": artifacts.app,
     "keys": serve.keys_app,
     "runs": serve.runs_app,
+    "console": ui.app,
 }.items():
     for _command in _group.registered_commands:
         _command.cls = QuickCommand

@@ -35,6 +35,7 @@ from openskills.cli.parameters import (
     parse_install,
 )
 from openskills.cli.trust import collect_grants
+from openskills.cli.ui import greet_console
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.paths import to_printable
 from openskills.settings import parse_seconds
@@ -88,6 +89,7 @@ def serve(
     mcp_tools: Annotated[
         str, option("--mcp-tools", "WHICH", "Tools of /mcp: session, hosted, both, or off for no /mcp.")
     ] = "both",
+    console: Annotated[bool, typer.Option("--console/--no-console", help="Serve the web console at /.")] = True,
     json_log: Annotated[Text, option("--json-log", "FILE", "Log invocations as lines of JSON; - is stdout.")] = None,
     grace: Annotated[float, option("--grace", "S", "Seconds to finish running invocations at shutdown.", min=0)] = 30.0,
 ) -> None:
@@ -112,6 +114,8 @@ def serve(
       uvicorn openskills.host.app:app       the same with any ASGI server
 
     MCP clients use /mcp: skills are tools there, and those of PATH can be loaded and run.
+
+    The web console is at /; openskills ui serves it alone, without any configuration.
 
     GET /skills lists the skills, GET /docs describes the endpoints, GET /openapi.json is for generated clients.
     """
@@ -143,6 +147,8 @@ def serve(
         workers=workers,
         grace=grace,
         mcp_tools=mcp_tools,
+        console=console,
+        trusted=trust,
     )
     if mcp_tools not in MCP_TOOLS:
         raise InvalidArgument("--mcp-tools", f"{mcp_tools[:50]!r} is not one of {', '.join(MCP_TOOLS)}")
@@ -163,6 +169,8 @@ def serve(
         has_keys = settings.host_auth == "auto" and len(server.KeyRing.open(settings.host_keys)) > 0
         needs_key = settings.host_auth == "on" or has_keys
         _greet(registry, settings, server.socket_url(listener), needs_key=needs_key)
+        if console:
+            greet_console(settings, server.socket_url(listener))
         server.serve(settings, options, listener)
     warn("stopped")
 
@@ -220,7 +228,7 @@ def _skipped_key(skipped: "SkippedFile") -> tuple[str, str]:
     return skipped.skill, skipped.reason
 
 
-keys_app = typer.Typer(no_args_is_help=True, help="Create, list and revoke keys of a skill host.")
+keys_app = typer.Typer(no_args_is_help=True, help="Create, list, rotate and revoke keys of a skill host.")
 
 Name = Annotated[str, argument("NAME", "The owner of the key: letters, digits, dots, @, - and _.")]
 
@@ -232,6 +240,10 @@ def new(
     scope: Annotated[
         Many, option("--scope", "SKILL", "A skill the key may call, or a pattern such as file_*.", show_default="*")
     ] = None,
+    role: Annotated[
+        str,
+        option("--role", "ROLE", "read (see skills), run (also run them) or admin (also manage the host)."),
+    ] = "run",
     expires: Annotated[Text, option("--expires", "TIME", "Expire after this time, such as 12h or 30d.")] = None,
     limit: Annotated[
         Many, option("--limit", "NAME=N", "A limit: rate (calls per second), burst or concurrency.")
@@ -243,6 +255,7 @@ def new(
     Examples:
       openskills keys new ci
       openskills keys new partner --scope 'file_*' --limit rate=5 --expires 30d
+      openskills keys new ops --role admin
 
     A running host accepts it at once.
     """
@@ -252,7 +265,7 @@ def new(
     lifetime = None if expires is None else parse_seconds(expires, "--expires")
     key, stored = create_key(name, now=datetime.now(UTC), lifetime=lifetime)
     limits: dict[str, Any] = {**parse_limits(limit or ())}
-    stored = replace(stored, scopes=tuple(scope or ("*",)), **limits)
+    stored = replace(stored, scopes=tuple(scope or ("*",)), role=role, **limits)
     add_key(get_settings(context).host_keys, stored)
     if as_json:
         say_json({"key": key, **_key_json(stored)})
@@ -263,9 +276,10 @@ def new(
 
 @keys_app.command("list")
 def list_keys(context: typer.Context, as_json: Json = False) -> None:
-    """List the keys with their owners, prefixes, scopes and limits.
+    """List the keys with their owners, prefixes, scopes, roles and limits.
 
-    In a pipe each key is one line of tab-separated fields: name, prefix, scopes, limits, creation and expiry (UTC).
+    In a pipe each key is one line of tab-separated fields: name, prefix, scopes, role, limits, creation and expiry
+    (UTC).
     """
     from openskills.host.auth import read_keys
 
@@ -274,10 +288,29 @@ def list_keys(context: typer.Context, as_json: Json = False) -> None:
         say_json({"keys": [_key_json(key) for key in found]})
         return
     columns = [Column("key", "bold cyan"), Column("prefix"), Column("scopes", wide=True)]
-    columns += [Column(title) for title in ("limits", "created", "expires")]
+    columns += [Column(title) for title in ("role", "limits", "created", "expires")]
     show_table(columns, [_key_cells(key, short=sys.stdout.isatty()) for key in found])
     if not found:
         warn("no keys; `openskills keys new NAME` creates one")
+
+
+@keys_app.command("rotate")
+def rotate(context: typer.Context, name: Name, as_json: Json = False) -> None:
+    """Replace a key by a new one with the same role, scopes, limits and lifetime, and print it.
+
+    Running hosts refuse the old one from the next request on, and its console sessions end.
+
+    Example:
+      openskills keys rotate ci
+    """
+    from openskills.host.auth import rotate_key
+
+    key, stored = rotate_key(get_settings(context).host_keys, name, now=datetime.now(UTC))
+    if as_json:
+        say_json({"key": key, **_key_json(stored)})
+        return
+    say_text(key)
+    warn(f"this key of {escape_line(name)!r} is not shown again; the previous one is refused from now on")
 
 
 @keys_app.command("revoke")
@@ -306,7 +339,7 @@ def _key_cells(key: "StoredKey", *, short: bool) -> tuple[str, ...]:
     if short:
         is_expired = key.expires_at is not None and key.expires_at <= datetime.now(UTC).timestamp()
         created, expires = created[:10], "expired" if is_expired else expires[:10] or "never"
-    return escape_line(key.name), key.hint, " ".join(key.scopes), key.describe_limits(), created, expires
+    return escape_line(key.name), key.hint, " ".join(key.scopes), key.role, key.describe_limits(), created, expires
 
 
 def _key_json(key: "StoredKey") -> dict[str, object]:
@@ -314,6 +347,7 @@ def _key_json(key: "StoredKey") -> dict[str, object]:
         "name": key.name,
         "begins": key.hint,
         "scopes": list(key.scopes),
+        "role": key.role,
         **key.limits,
         "created": key.created,
         "expires": key.expires,

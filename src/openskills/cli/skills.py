@@ -8,7 +8,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,17 +32,17 @@ from openskills.errors import InvalidArgument, InvalidSkill, SkillError, Unknown
 from openskills.paths import to_printable
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity
-from openskills.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from openskills.catalog.catalog import Catalog
     from openskills.catalog.locations import ProjectSource, SkillLocation
     from openskills.catalog.root import Source
-    from openskills.catalog.skill import Resource, Skill
+    from openskills.catalog.skill import Skill
     from openskills.catalog.snapshot import CatalogSnapshot
     from openskills.catalog.sources.mcp import McpSkill, McpSource
     from openskills.executors.hints import SkillNeeds
-    from openskills.skillmd.manifest import Requirements, SkillManifest
+    from openskills.runtime.details import SkillDetails
+    from openskills.skillmd.manifest import Requirements
 
 
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
@@ -69,14 +69,7 @@ def format_problem(problem: Problem) -> list[Part]:
 
 def problem_json(problem: Problem) -> dict[str, object]:
     """A problem as JSON; `fix` describes what `--fix` would do."""
-    return {
-        "rule": problem.rule,
-        "severity": problem.severity.value,
-        "line": problem.line,
-        "column": problem.column,
-        "message": problem.message,
-        "fix": problem.fix.title if problem.fix else None,
-    }
+    return problem.to_dict()
 
 
 def problem_json_with_path(problem: Problem) -> dict[str, object]:
@@ -339,111 +332,6 @@ def _list_cells(skill: "Skill") -> tuple[str, ...]:
     return (escape_line(skill.name), escape_line(skill.manifest.description), escape_line(skill.source))
 
 
-_MAX_READ_BYTES = 1024 * 1024
-_SEPARATE_FIELDS = frozenset({"name", "description", "requirements"})
-
-
-@dataclass(frozen=True, slots=True)
-class SkillDetails:
-    """Everything about a skill. Token counts are estimates; None for files that are not text."""
-
-    skill: "Skill"
-    hidden: str | None
-    missing: "Requirements"
-    body_lines: int
-    body_tokens: int
-    resources: "tuple[tuple[Resource, int | None], ...]"
-    shadows: "tuple[Skill, ...]"
-    shadowed_by: "Skill | None"
-    problems: tuple[Problem, ...]
-    needs: "SkillNeeds"
-
-
-def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot", settings: Settings) -> SkillDetails:
-    """Read the skill's files, and find what it shadows in the catalog `around`. Raises `InvalidSkill`."""
-    from openskills.catalog.snapshot import Machine, find_missing
-    from openskills.catalog.validate import validate
-    from openskills.executors.hints import find_needs
-
-    skill.download()
-    body = skill.body()
-    return SkillDetails(
-        skill=skill,
-        hidden=hidden,
-        missing=find_missing(skill.manifest.requirements, Machine.current(settings)),
-        body_lines=len(body.splitlines()),
-        body_tokens=estimate_tokens(body),
-        resources=tuple((resource, _count_tokens(skill, resource)) for resource in skill.resources()),
-        shadows=tuple(each.skill for each in around.shadowed if _is_same(each.by, skill)),
-        shadowed_by=next((each.by for each in around.shadowed if _is_same(each.skill, skill)), None),
-        problems=validate(skill.path).problems,
-        needs=find_needs(skill),
-    )
-
-
-def manifest_fields(manifest: "SkillManifest") -> dict[str, object]:
-    """The fields that are set, except those that are shown separately."""
-    given: dict[str, object] = {}
-    for field in fields(manifest):
-        value = getattr(manifest, field.name)
-        if field.name not in _SEPARATE_FIELDS and value not in (None, (), {}, _DEFAULTS.get(field.name)):
-            given[field.name] = value
-    return given
-
-
-def details_json(facts: SkillDetails) -> dict[str, object]:
-    """The details as JSON."""
-    skill = facts.skill
-    return {
-        **entry_json(skill, facts.hidden),
-        "fields": manifest_fields(skill.manifest),
-        "requirements": asdict(skill.manifest.requirements),
-        "missing": {
-            name: names for name, names in asdict(facts.missing).items() if name not in ("always", "optional_env")
-        },
-        "body": {"lines": facts.body_lines, "estimated_tokens": facts.body_tokens},
-        "resources": [
-            {"path": resource.path, "kind": resource.kind.value, "size": resource.size, "estimated_tokens": tokens}
-            for resource, tokens in facts.resources
-        ],
-        "shadows": [other.location for other in facts.shadows],
-        "shadowed_by": facts.shadowed_by.location if facts.shadowed_by else None,
-        "problems": [problem_json(problem) for problem in facts.problems],
-        "needs": needs_json(facts.needs),
-    }
-
-
-def needs_json(needs: "SkillNeeds") -> dict[str, object]:
-    """What a skill needs as JSON."""
-    from openskills.executors.staging.packages import distribution_from_module
-
-    packages = needs.declared.packages
-    return {
-        "packages": list(packages.python),
-        "npm": list(packages.npm),
-        "declared_in": list(needs.declared.sources),
-        "imports": {module: distribution_from_module(module) for module in needs.imports},
-        "programs": list(needs.programs),
-        "warnings": list(needs.declared.warnings),
-    }
-
-
-_DEFAULTS = {"disable_model_invocation": False, "user_invocable": True}
-
-
-def _is_same(one: "Skill", other: "Skill") -> bool:
-    return os.path.realpath(one.directory) == os.path.realpath(other.directory)
-
-
-def _count_tokens(skill: "Skill", resource: "Resource") -> int | None:
-    """None for a file that is not text, is gone, or is too large to load."""
-    try:
-        text = skill.read(resource.path, limit=_MAX_READ_BYTES).decode("utf-8")
-    except (UnicodeDecodeError, SkillError, OSError):
-        return None
-    return None if "\0" in text else estimate_tokens(text)
-
-
 def info(
     context: typer.Context,
     name: Annotated[str, argument("NAME", "A skill's name, or the path of its folder.", autocompletion=complete_skill)],
@@ -467,12 +355,16 @@ def info(
     around = open_catalog(sources, settings, trusted=trust, asking=not as_json and not is_path).snapshot
     facts = _find_at_path(name, settings, around) if is_path else _find_named(name, settings, around)
     if as_json:
+        from openskills.runtime.details import details_json
+
         say_json(details_json(facts))
     else:
         _show_info(facts)
 
 
-def _find_named(name: str, settings: "Settings", around: "CatalogSnapshot") -> SkillDetails:
+def _find_named(name: str, settings: "Settings", around: "CatalogSnapshot") -> "SkillDetails":
+    from openskills.runtime.details import collect_details
+
     try:
         skill = around.find(name)
     except UnknownSkill:
@@ -484,8 +376,9 @@ def _find_named(name: str, settings: "Settings", around: "CatalogSnapshot") -> S
     return collect_details(skill, _find_hidden_reason(skill, around), around, settings)
 
 
-def _find_at_path(path: str, settings: "Settings", around: "CatalogSnapshot") -> SkillDetails:
+def _find_at_path(path: str, settings: "Settings", around: "CatalogSnapshot") -> "SkillDetails":
     from openskills.catalog.validate import resolve_skill_folder
+    from openskills.runtime.details import collect_details
 
     folder = resolve_skill_folder(path)
     own = open_catalog([str(folder)], settings).snapshot
@@ -504,7 +397,9 @@ def _find_hidden_reason(skill: "Skill", snapshot: "CatalogSnapshot") -> str | No
     return hidden.reason if hidden else None
 
 
-def _show_info(facts: SkillDetails) -> None:
+def _show_info(facts: "SkillDetails") -> None:
+    from openskills.runtime.details import manifest_fields
+
     skill = facts.skill
     say((escape_line(skill.name), "bold cyan"))
     say(escape_line(skill.manifest.description))

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from openskills.host import http
+from openskills.host.console.catalog import list_catalog
 from openskills.host.http import HttpExchange, HttpResponse, Receive, Scope, Send, build_refusal
 from openskills.host.invoke import (
     EventStreamHandler,
@@ -43,6 +44,7 @@ from openskills.host.routes import (
     list_skills,
     list_workspace_files,
     readyz,
+    serve_console,
     show_docs,
     show_metrics,
     show_openapi,
@@ -140,6 +142,9 @@ def create_app(
         Route("/docs", PublicRoute(show_docs), methods=["GET"]),
         Route("/tools", AuthenticatedRoute(export_tools), methods=["GET"]),
         Route("/mcp", AuthenticatedRoute(McpRoute().handle)),
+        Route("/catalog", AuthenticatedRoute(list_catalog), methods=["GET"]),
+        Route("/", PublicRoute(serve_console)),
+        Route("/console/{path:path}", PublicRoute(serve_console)),
     ]
     return app
 

@@ -12,14 +12,15 @@ import secrets
 import stat
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from openskills.errors import InvalidArgument, SkillError, Unauthorized
+from openskills.errors import Forbidden, InvalidArgument, SkillError, Unauthorized
 from openskills.filesystem import lock_file, replace_file_durably
 from openskills.host import http
 from openskills.host.admission import LimitedKey
@@ -29,6 +30,10 @@ KEY_PREFIX = "osk_"
 KEY_PATTERN = re.compile(rf"{KEY_PREFIX}[A-Za-z0-9_-]{{43}}", re.ASCII)
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
 _SCOPE_PATTERN = re.compile(r"[a-z0-9_.*?\[\]!-]{1,100}", re.ASCII)
+ROLES = ("read", "run", "admin")
+"""What a key may do, weakest first: see skills and their runs; also run skills; also manage the host."""
+CONSOLE = "console"
+"""The caller of a console session that was opened with a link. No key may have this name."""
 _VERSION = 1
 _HINT_LENGTH = 8
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -43,6 +48,7 @@ class StoredKey(LimitedKey):
     created: str
     expires: str | None = None
     scopes: tuple[str, ...] = ("*",)
+    role: str = "run"
 
     @property
     def expires_at(self) -> float | None:
@@ -84,6 +90,8 @@ def read_keys(path: Path) -> tuple[StoredKey, ...]:
 def add_key(path: Path, key: StoredKey) -> None:
     """Add a key to the file. Raises `InvalidArgument` for a name that is taken, or invalid values."""
     _check_key(key)
+    if key.name == CONSOLE:
+        raise InvalidArgument("name", f"{CONSOLE!r} is reserved for sessions of the console; choose another name")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with lock_file(_lock_path(path)):
         known = read_keys(path)
@@ -104,6 +112,24 @@ def revoke_key(path: Path, name: str) -> StoredKey:
     if found is None:
         raise InvalidArgument("name", f"unknown key {name!r}; `openskills keys list` shows all keys")
     return found
+
+
+def rotate_key(path: Path, name: str, *, now: datetime) -> tuple[str, StoredKey]:
+    """Replace a key by a new one with the same name, role, scopes, limits and lifetime; the old one is refused.
+
+    Raises `InvalidArgument` for an unknown name.
+    """
+    with lock_file(_lock_path(path)) if path.exists() else nullcontext():
+        known = read_keys(path)
+        found = next((key for key in known if key.name == name), None)
+        if found is None:
+            raise InvalidArgument("name", f"unknown key {name!r}; `openskills keys list` shows all keys")
+        expires = found.expires_at
+        lifetime = None if expires is None else expires - datetime.fromisoformat(found.created).timestamp()
+        key, fresh = create_key(name, now=now, lifetime=lifetime)
+        fresh = replace(fresh, scopes=found.scopes, role=found.role, **found.limits)
+        _write_keys(path, [fresh if one is found else one for one in known])
+    return key, fresh
 
 
 def _write_keys(path: Path, keys: Sequence[StoredKey]) -> None:
@@ -143,6 +169,8 @@ def _check_key(key: StoredKey) -> None:
     for scope in key.scopes:
         if _SCOPE_PATTERN.fullmatch(scope) is None:
             raise InvalidArgument("scope", f"invalid scope {scope!r}: use a skill id, or a pattern such as file_*")
+    if key.role not in ROLES:
+        raise InvalidArgument("role", f"{str(key.role)[:50]!r} is not one of {', '.join(ROLES)}")
     if not key.scopes:
         raise InvalidArgument("scope", "a key needs at least one; use * for all skills")
     key.check_limits()
@@ -158,10 +186,22 @@ _FileStamp = tuple[int, int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class Principal(LimitedKey):
-    """The caller. `scopes` are skill ids or patterns; `digest` is that of its key."""
+    """The caller. `scopes` are skill ids or patterns; `digest` is that of its key; `role` is one of `ROLES`."""
 
     scopes: tuple[str, ...] = ("*",)
     digest: str = field(default="", repr=False)
+    role: str = "run"
+
+    def has_role(self, role: str) -> bool:
+        """Whether its role is this one or a stronger one."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    def require_role(self, role: str) -> None:
+        """Raise `Forbidden` without this role."""
+        if not self.has_role(role):
+            caller = "callers without a key" if self.name == ANONYMOUS.name else f"the key {self.name!r}"
+            fix = f"use a key that was created with --role {role}"
+            raise Forbidden(f"{caller} may not do this: the role is {self.role}, and {role} is needed; {fix}")
 
     def can_invoke(self, skill_id: str) -> bool:
         """Whether it may call this skill, given by the id of its registration."""
@@ -220,6 +260,14 @@ class KeyRing:
             raise Unauthorized("this API key has expired; create a new one with `openskills keys new`")
         return known.principal
 
+    def find(self, digest: str) -> Principal | None:
+        """The caller whose key has this digest, if it is still valid."""
+        self._refresh()
+        known = self._known.get(bytes.fromhex(digest))
+        if known is None or (known.expires_at is not None and time.time() >= known.expires_at):
+            return None
+        return known.principal
+
     def _refresh(self) -> None:
         now = time.monotonic()
         if now < self._look_at:
@@ -239,7 +287,7 @@ class KeyRing:
         stored = () if self._path is None else read_keys(self._path)
         known: dict[bytes, _ActiveKey] = {}
         for key in stored:
-            principal = Principal(key.name, key.scopes, key.digest, **key.limits)
+            principal = Principal(key.name, key.scopes, key.digest, key.role, **key.limits)
             digest = bytes.fromhex(key.digest)
             known[digest] = _ActiveKey(digest, key.expires_at, principal)
         self._known = known
@@ -277,8 +325,16 @@ _FORWARDING_HEADERS = frozenset(
 )
 
 
+class SessionLookup(Protocol):
+    """Finds the console session of a request."""
+
+    def authenticate(self, exchange: HttpExchange) -> Principal | None:
+        """The caller, or None without a valid session. Raises `HttpRefusal` for a request of another site."""
+        ...
+
+
 class Authenticator:
-    """Authenticates requests. `mode` is `on`, `off`, or `auto`.
+    """Authenticates requests. `mode` is `on`, `off`, or `auto`. `sessions` are those of the console, if there is one.
 
     With `auto` a key is required unless the request came to a loopback address, not through a proxy, and the host has
     had no keys since it started. Against DNS rebinding, requests without a key on a loopback address must have a
@@ -291,9 +347,15 @@ class Authenticator:
         self._mode = mode
         self._had_keys = False
         self._known: dict[str, bool] = {}
+        self.sessions: SessionLookup | None = None
 
     def authenticate(self, exchange: HttpExchange) -> Principal:
         """The caller of a request. Raises `Unauthorized`, or `HttpRefusal` for a foreign `Host`."""
+        headers = exchange.headers
+        if b"cookie" in headers and self.sessions is not None and b"authorization" not in headers:
+            found = self.sessions.authenticate(exchange)
+            if found is not None:
+                return found
         if self.is_key_required(exchange):
             return self._required.authenticate(exchange.header(b"authorization"))
         if self._is_local(exchange) and not self._is_loopback(exchange.header(b"host") or ""):
@@ -309,6 +371,12 @@ class Authenticator:
         self._had_keys = self._had_keys or self._required.has_keys()
         is_forwarded = not _FORWARDING_HEADERS.isdisjoint(exchange.headers)
         return self._had_keys or is_forwarded or not self._is_local(exchange)
+
+    def is_local(self, exchange: HttpExchange) -> bool:
+        """Whether a request came from this machine, for a loopback name, and not through a proxy."""
+        is_forwarded = not _FORWARDING_HEADERS.isdisjoint(exchange.headers)
+        is_named = self._is_loopback(exchange.header(b"host") or "")
+        return self._is_local(exchange) and is_named and not is_forwarded
 
     def _is_local(self, exchange: HttpExchange) -> bool:
         server = exchange.scope.get("server")

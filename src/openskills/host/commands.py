@@ -9,10 +9,9 @@ import codecs
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -50,6 +49,8 @@ from openskills.project import SkillGrants
 from openskills.settings import Settings
 
 if TYPE_CHECKING:
+    from openskills.catalog.catalog import Catalog
+    from openskills.catalog.skill import Skill
     from openskills.runtime.runtime import SkillRuntime
     from openskills.runtime.session import SkillSession
     from openskills.runtime.session_pool import SessionPool
@@ -238,9 +239,14 @@ class HostCaller:
 
 @dataclass(frozen=True, slots=True)
 class CommandOptions:
-    """Which commands a host runs: those of the skills in these directories, with what they are granted."""
+    """Which commands a host runs: those of the skills of a catalog, with what they are granted.
 
-    skills: tuple[Path, ...] = ()
+    Unless `is_served`, nobody has said that these skills are for callers, and only those with the role `admin` may use
+    them.
+    """
+
+    open_catalog: "Callable[[], Awaitable[Catalog]]"
+    is_served: bool = True
     grants: Mapping[str, SkillGrants] = field(default_factory=dict[str, SkillGrants])
     install: str = "never"
     workers: int = 1
@@ -266,9 +272,7 @@ class HostCommands:
         runtime, pool = await self._open()
         arguments = _parse_command(asked)
         caller = HostCaller(self._host, principal, _check_name(workspace))
-        skill = runtime.catalog.snapshot.get(arguments.skill)
-        if not caller.can_use(skill.name):
-            raise Forbidden(f"the key {principal.name!r} has no scope for {skill.name!r}", scope=skill.name)
+        skill = await self.find_skill(principal, arguments.skill)
         if self._host.draining:
             raise HttpRefusal(http.host_draining())
         command = LiveCommand(pool.use(caller, caller.session), arguments, interactive=asked.get("interactive") is True)
@@ -303,6 +307,23 @@ class HostCommands:
             kind=COMMAND_KIND,
             request=body if len(body) <= MAX_CONTENT_BYTES else None,
         )
+
+    async def list_skills(self, principal: Principal) -> "Sequence[Skill]":
+        """The skills whose commands a caller may run."""
+        if not (self._options.is_served or principal.has_role("admin")) or self._options.workers > 1:
+            return ()
+        caller = HostCaller(self._host, principal)
+        catalog = await self._options.open_catalog()
+        return [skill for skill in catalog.snapshot.skills if caller.can_use(skill.name)]
+
+    async def find_skill(self, principal: Principal, name: str) -> "Skill":
+        """A skill whose commands a caller may run. Raises `UnknownSkill` and `Forbidden`."""
+        if not self._options.is_served:
+            principal.require_role("admin")
+        skill = (await self._options.open_catalog()).snapshot.get(name)
+        if not HostCaller(self._host, principal).can_use(skill.name):
+            raise Forbidden(f"the key {principal.name!r} has no scope for {skill.name!r}", scope=skill.name)
+        return skill
 
     def get(self, run: Run) -> LiveCommand:
         """The running command of a run. Raises `InvalidArgument`."""
@@ -378,13 +399,15 @@ class HostCommands:
             raise ExecutorUnavailable("commands need a host with --workers 1, because workers do not share workspaces")
         async with self._opening:
             if self._opened is None:
+                catalog = await self._options.open_catalog()
                 # Importing the runtime takes a moment.
-                self._opened = await asyncio.to_thread(_open_runtime, self._settings, self._options)
+                self._opened = await asyncio.to_thread(_open_runtime, self._settings, self._options, catalog)
             return self._opened
 
 
-def _open_runtime(settings: Settings, options: CommandOptions) -> "tuple[SkillRuntime, SessionPool]":
-    from openskills.catalog.catalog import Catalog
+def _open_runtime(
+    settings: Settings, options: CommandOptions, catalog: "Catalog"
+) -> "tuple[SkillRuntime, SessionPool]":
     from openskills.runtime.options import SessionOptions
     from openskills.runtime.runtime import SkillRuntime
     from openskills.runtime.session_pool import SessionPool
@@ -398,7 +421,6 @@ def _open_runtime(settings: Settings, options: CommandOptions) -> "tuple[SkillRu
         secrets={name: value for name, value in settings.environment.items() if name in named},
         install=options.install,
     )
-    catalog = Catalog.from_paths(*options.skills, settings=settings) if options.skills else Catalog([])
     runtime = SkillRuntime(catalog, settings.executor, settings=settings, options=session_options)
     return runtime, SessionPool(runtime, session_options, app="host", agent="host")
 

@@ -140,7 +140,9 @@ class InvokeHandler:
         """The caller of a request. Raises `SkillError` or `HttpRefusal`."""
         if exchange.hostile is not None and exchange.hostile.field in {"Authorization", "Host"}:
             raise exchange.hostile
-        return self._gate.authenticate(exchange)
+        principal = self._gate.authenticate(exchange)
+        principal.require_role("run")
+        return principal
 
     async def read_request(self, exchange: HttpExchange, skill_id: str, principal: Principal) -> InvokeRequest:
         """Parse a request. Raises `SkillError`, `HttpRefusal` or `ClientDisconnect`."""

@@ -94,6 +94,7 @@ class McpRoute:
         if parts.options.mcp_tools == "off":
             raise HttpRefusal(http.unknown_address(exchange.path))
         check_origin(exchange)
+        principal.require_role("run")
         if parts.host.draining:
             raise HttpRefusal(http.host_draining())
         receive = exchange.receive

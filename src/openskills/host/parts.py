@@ -12,6 +12,7 @@ from pathlib import Path
 from openskills.host.admission import Admission
 from openskills.host.auth import Authenticator, KeyRing
 from openskills.host.commands import CommandOptions, HostCommands
+from openskills.host.console.access import Console
 from openskills.host.database import Database
 from openskills.host.history import History
 from openskills.host.http import BODY_TIMEOUT, PING_SECONDS
@@ -41,7 +42,8 @@ class HostOptions:
     manifest are run with `--help` in a sandbox to derive their schemas; `install` decides about packages that their
     skills declare (`never` or `always`). `grace` is how many seconds running
     invocations get at shutdown. `watch` reloads changed manifests. `mcp_tools` are those of `/mcp`: `session`,
-    `hosted`, `both`, or `off` for no `/mcp`.
+    `hosted`, `both`, or `off` for no `/mcp`. `console` serves the web console at `/`;
+    with `trusted` it shows skills of the project without asking for trust.
     """
 
     manifests: tuple[Path, ...] = ()
@@ -59,6 +61,8 @@ class HostOptions:
     body_seconds: float = BODY_TIMEOUT
     ping_seconds: float = PING_SECONDS
     mcp_tools: str = "both"
+    console: bool = True
+    trusted: bool = False
 
 
 @dataclass(slots=True)
@@ -81,6 +85,7 @@ class HostParts:
     idempotency: IdempotencyStore
     runs: Runs
     commands: HostCommands
+    console: Console | None = None
     prepared: bool = False
     shutdown: asyncio.Event = field(default_factory=asyncio.Event)
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -125,16 +130,21 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     capacity = settings.host_concurrency or 2 * (os.cpu_count() or 1)
     admission = Admission(capacity=capacity, queue=settings.host_queue, share=1 / options.workers, observer=metrics)
     host = Host(registry, runners, admission, secrets=settings.environment, observers=tuple(observers))
-    allowed = CommandOptions(options.skills, options.grants, options.install, options.workers)
+    keys = settings.host_keys
+    console = Console(settings, options.skills, start, KeyRing.open(keys, required=True), trusted=options.trusted)
+    closing.push_async_callback(console.close)
+    is_served = bool(options.skills)
+    allowed = CommandOptions(console.open_catalog, is_served, options.grants, options.install, options.workers)
     commands = HostCommands(settings, allowed, host, runs)
     closing.push_async_callback(commands.close)
     closing.push_async_callback(runs.close)
-    keys = settings.host_keys
     authenticator = Authenticator(KeyRing.open(keys, required=True), KeyRing.open(keys), settings.host_auth)
     idempotency = IdempotencyStore(database)
     closing.push_async_callback(idempotency.close)
+    if options.console:
+        authenticator.sessions = console.sessions
     parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs, commands)
-    return HostParts(settings, options, start, *parts, exit_stack=closing)
+    return HostParts(settings, options, start, *parts, console if options.console else None, exit_stack=closing)
 
 
 def list_kinds() -> tuple[str, ...]:

@@ -172,6 +172,15 @@ async def export_tools(exchange: HttpExchange, parts: HostParts, principal: Prin
     return build_document({"format": form, "tools": made}, exchange.trace, latency_ms=exchange.latency_ms)
 
 
+async def serve_console(exchange: HttpExchange, parts: HostParts | None) -> HttpResponse | None:
+    """A page of the console. What renders pages is imported with the first one."""
+    if parts is not None and not parts.options.console:
+        raise HttpRefusal(http.unknown_address(exchange.path))
+    from openskills.host.console.pages import handle_console
+
+    return await handle_console(exchange, parts)
+
+
 _READ_METHODS = ("GET", "HEAD", "OPTIONS")
 _WRITE_METHODS = ("POST", "OPTIONS")
 MAX_PAGE = 1_000
@@ -186,7 +195,7 @@ async def list_runs(exchange: HttpExchange, parts: HostParts, principal: Princip
     query = read_query(exchange)
     limit = _read_number(query, "limit", 50, MAX_PAGE)
     await parts.history.recover()
-    found = await parts.runs.list(read_run_filter(query, principal.name), limit=limit)
+    found = await parts.runs.list(read_run_filter(query, find_owner(principal)), limit=limit)
     listed = [record.to_dict() for record in found]
     following = found[-1].id if len(found) == limit else None
     return build_document({"runs": listed, "next": following}, exchange.trace, latency_ms=exchange.latency_ms)
@@ -195,7 +204,7 @@ async def list_runs(exchange: HttpExchange, parts: HostParts, principal: Princip
 async def show_run_series(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """Calls, errors, p50 and p95 over time: `?buckets=` and the filters of `list_runs`; by default of the last day."""
     query = read_query(exchange)
-    wanted = read_run_filter(query, principal.name)
+    wanted = read_run_filter(query, find_owner(principal))
     until = wanted.until or time.time()
     since = wanted.since if wanted.since is not None else until - _DAY
     if since >= until:
@@ -214,8 +223,13 @@ async def compare_two_runs(exchange: HttpExchange, parts: HostParts, principal: 
         if not query.get(name):
             raise InvalidArgument(name, "required; send the ids of two runs as a and b")
     await parts.history.recover()
-    document = await parts.runs.compare(query["a"], query["b"], principal=principal.name)
+    document = await parts.runs.compare(query["a"], query["b"], principal=find_owner(principal))
     return build_document(document, exchange.trace, latency_ms=exchange.latency_ms)
+
+
+def find_owner(principal: Principal) -> str | None:
+    """Whose runs a caller may see: its own; all if it may manage the host."""
+    return None if principal.has_role("admin") else principal.name
 
 
 def read_query(exchange: HttpExchange) -> dict[str, str]:
@@ -224,8 +238,9 @@ def read_query(exchange: HttpExchange) -> dict[str, str]:
     return {name: values[-1] for name, values in query.items()}
 
 
-def read_run_filter(query: Mapping[str, str], who: str | None) -> RunFilter:
-    """The filter of a request. Raises `InvalidArgument`."""
+def read_run_filter(query: Mapping[str, str], owner: str | None) -> RunFilter:
+    """The filter of a request, limited to the runs of an owner. Raises `InvalidArgument`."""
+    who = owner or query.get("who") or None
     state = query.get("state", "")
     if state and state not in (UNFINISHED, *RunState):
         raise InvalidArgument("state", f"{state[:50]!r} is not one of {', '.join((*RunState, UNFINISHED))}")
@@ -263,18 +278,21 @@ async def handle_run(exchange: HttpExchange, parts: HostParts, principal: Princi
         return options_response(exchange, allowed)
     if exchange.method not in allowed:
         raise HttpRefusal(http.wrong_method(exchange.method, allowed), allow=allowed)
+    if colon:
+        principal.require_role("run")
     if verb == "again":
         return respond_with_run(exchange, await run_again(parts, principal, run_id, exchange.trace))
     if colon:
-        return await _RUN_ACTIONS[verb](exchange, parts, await parts.runs.get(run_id, principal=principal.name))
-    found = await parts.runs.describe(run_id, principal=principal.name)
+        return await _RUN_ACTIONS[verb](exchange, parts, await parts.runs.get(run_id, principal=find_owner(principal)))
+    await parts.history.recover()
+    found = await parts.runs.describe(run_id, principal=find_owner(principal))
     document = found.to_dict()
     return build_document(document, exchange.trace, skill_id=document["skill_id"], latency_ms=exchange.latency_ms)
 
 
 async def run_again(parts: HostParts, principal: Principal, run_id: str, trace: Trace) -> Run:
     """Start a run with the input of another one. Raises `SkillError` and `HttpRefusal`."""
-    found = await parts.runs.describe(run_id, principal=principal.name)
+    found = await parts.runs.describe(run_id, principal=find_owner(principal))
     request = found.read_request()
     if request is None:
         raise InvalidArgument("run", "its input was not stored, so it cannot be run again; send the input again")
@@ -325,12 +343,13 @@ _RUN_ACTIONS: Mapping[str, Callable[[HttpExchange, HostParts, Run], Awaitable[Ht
 
 async def show_screen(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """What the terminal of a command shows, or showed at its end."""
-    run = await parts.runs.get(_get_path_value(exchange, "run_id"), principal=principal.name)
+    run = await parts.runs.get(_get_path_value(exchange, "run_id"), principal=find_owner(principal))
     return build_document({"screen": await parts.commands.read_screen(run)}, exchange.trace)
 
 
 async def start_command(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """Start a command in a workspace: 202 with the run and its `Location`."""
+    principal.require_role("run")
     asked = await _read_object(exchange, parts, parts.settings.host_max_body)
     run = await parts.commands.start(principal, _get_path_value(exchange, "name"), asked, exchange.trace)
     return respond_with_run(exchange, run)
@@ -355,6 +374,7 @@ async def list_workspace_files(exchange: HttpExchange, parts: HostParts, princip
 async def handle_workspace_file(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """Download, upload (`PUT`) or remove (`DELETE`) a file of a workspace of the caller."""
     name, path = _get_path_value(exchange, "name"), _get_path_value(exchange, "path")
+    principal.require_role("read" if exchange.method in _READ_METHODS else "run")
     if exchange.method == "PUT":
         data = await read_body(exchange, MAX_UPLOAD_BYTES, timeout=6 * parts.options.body_seconds)
         info = await parts.commands.write_file(principal, name, path, data)
@@ -405,7 +425,7 @@ async def stream_run_events(exchange: HttpExchange, parts: HostParts, principal:
     run_id = _get_path_value(exchange, "run_id")
     after = _parse_event_id(exchange.header(b"last-event-id") or read_query(exchange).get("after"))
     # Before the stream starts: afterwards a 404 could not be sent.
-    await parts.runs.get(run_id, principal=principal.name)
+    await parts.runs.get(run_id, principal=find_owner(principal))
     async with aclosing(_run_events(parts, run_id, after, principal)) as shown:
         with suppress(ClientDisconnect):
             await cancel_on_disconnect(
@@ -414,7 +434,7 @@ async def stream_run_events(exchange: HttpExchange, parts: HostParts, principal:
 
 
 async def _run_events(parts: HostParts, run_id: str, after: int, principal: Principal) -> AsyncGenerator[SseEvent]:
-    followed: AsyncGenerator[RunEvent] = parts.runs.events(run_id, after, principal=principal.name)
+    followed: AsyncGenerator[RunEvent] = parts.runs.events(run_id, after, principal=find_owner(principal))
     async with aclosing(followed):
         async for event in followed:
             yield SseEvent(event.kind, event.data, str(event.id))

@@ -80,6 +80,22 @@ STEPS: tuple[MigrationStep, ...] = (
         "DROP TABLE workers",
     ),
     (
+        # Links and sessions of the console. `key_digest` is empty for a session that was opened with a link.
+        "CREATE TABLE console_links (digest TEXT NOT NULL PRIMARY KEY, expires REAL NOT NULL) WITHOUT ROWID",
+        """
+        CREATE TABLE console_sessions (
+            id TEXT NOT NULL PRIMARY KEY,
+            digest TEXT NOT NULL UNIQUE,
+            key_digest TEXT NOT NULL,
+            created REAL NOT NULL,
+            used REAL NOT NULL,
+            expires REAL NOT NULL,
+            address TEXT NOT NULL,
+            browser TEXT NOT NULL
+        )
+        """,
+    ),
+    (
         "ALTER TABLE history ADD COLUMN state TEXT NOT NULL DEFAULT 'failed'",
         "UPDATE history SET state = 'succeeded' WHERE success",
         "ALTER TABLE history ADD COLUMN isolation TEXT NOT NULL DEFAULT ''",

@@ -53,6 +53,17 @@ class Problem:
         """The same problem, as a warning if it is an error."""
         return replace(self, severity=Severity.WARNING) if self.severity is Severity.ERROR else self
 
+    def to_dict(self) -> dict[str, object]:
+        """The problem as JSON, without its path; `fix` describes the change."""
+        return {
+            "rule": self.rule,
+            "severity": self.severity.value,
+            "line": self.line,
+            "column": self.column,
+            "message": self.message,
+            "fix": self.fix.title if self.fix else None,
+        }
+
     def __str__(self) -> str:
         place = self.path
         if self.line is not None:

@@ -1,0 +1,169 @@
+"""`openskills ui` and `openskills console`: the web console on this machine, and access to that of a host."""
+
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from openskills.cli.output import Column, escape_line, say, say_json, say_text, show_table, warn
+from openskills.cli.parameters import Json, Many, Text, Trust, argument, get_settings, option
+from openskills.cli.workspaces import format_duration
+from openskills.errors import InvalidArgument, MissingExtra, SkillError
+
+if TYPE_CHECKING:
+    from openskills.host.console.access import ConsoleSession, ConsoleSessions
+    from openskills.settings import Settings
+
+DEFAULT_PORT = 8000
+_ADDRESS = "127.0.0.1"
+T = TypeVar("T")
+
+
+def ui(
+    context: typer.Context,
+    paths: Annotated[Many, argument("PATH", "SKILL.md folders.", show_default="the standard places")] = None,
+    port: Annotated[
+        int | None,
+        option("--port", "PORT", "The port.", min=0, max=65535, show_default=f"{DEFAULT_PORT}, or a free one"),
+    ] = None,
+    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container or local.")] = None,
+    trust: Trust = False,
+) -> None:
+    """Open the web console for skills on this machine: prints its address and serves it until Ctrl-C.
+
+    The address contains a secret that works once and within an hour: the browser gets a cookie for it. Skills with
+    scripts can be run, always in the sandbox. Nothing can be reached from other machines; openskills serve does that.
+
+    Examples:
+      openskills ui
+      openskills ui skills/ --port 9000
+      openskills console link      another link, while it runs
+    """
+    settings = get_settings(context)
+    settings = replace(settings, executor=executor or settings.executor)
+    try:
+        from openskills.host import server
+        from openskills.host.parts import HostOptions
+    except ImportError as error:
+        raise MissingExtra("host", f"the console ({error.name})") from None
+    from openskills.cli.trust import collect_grants
+    from openskills.project import SkillGrants
+
+    options = HostOptions(
+        skills=tuple(map(Path, paths or ())),
+        grants=collect_grants(SkillGrants(), None, settings, trusted=trust),
+        json_log="",
+        trusted=trust,
+    )
+    settings = server.resolve_auth(settings, _ADDRESS, no_auth=False)
+    try:
+        listener = server.open_socket(_ADDRESS, DEFAULT_PORT if port is None else port)
+    except InvalidArgument:
+        if port is not None:
+            raise
+        listener = server.open_socket(_ADDRESS, 0)
+    with listener:
+        say_text(f"{server.socket_url(listener)}/?token={create_link(settings)}")
+        sys.stdout.flush()
+        warn("open this address in a browser; Ctrl-C stops the console")
+        server.serve(settings, options, listener)
+    warn("stopped")
+
+
+def create_link(settings: "Settings") -> str:
+    """The secret of a new link. Raises `SkillError` if the database cannot be written."""
+    return _use_sessions(settings, lambda sessions: sessions.create_link())
+
+
+def greet_console(settings: "Settings", url: str) -> None:
+    """Say where the console of a host is. On a terminal of this machine, with a link that logs in once."""
+    is_local = url.startswith((f"http://{_ADDRESS}:", "http://[::1]:"))
+    token = ""
+    if is_local and sys.stderr.isatty():
+        try:
+            token = f"?token={create_link(settings)}"
+        except SkillError as error:
+            warn(f"console: no link can be created: {escape_line(error.message)}")
+    warn(f"console: {url}/{token}" + ("" if token else " (log in with a key, or with `openskills console link`)"))
+
+
+app = typer.Typer(no_args_is_help=True, help="Manage access to the web console of a host.")
+
+
+@app.command("link")
+def link(
+    context: typer.Context,
+    url: Annotated[
+        Text, option("--url", "URL", "The address of the host.", show_default="OPENSKILL_HTTP_BASE_URL")
+    ] = None,
+) -> None:
+    """Print a link that opens the console of a running host on this machine. It works once and within an hour.
+
+    Examples:
+      openskills console link
+      openskills console link --url http://127.0.0.1:9000
+    """
+    settings = get_settings(context)
+    say_text(f"{(url or settings.http_base_url).rstrip('/')}/?token={create_link(settings)}")
+
+
+@app.command("sessions")
+def sessions(context: typer.Context, as_json: Json = False) -> None:
+    """List the browsers that have access to the console.
+
+    In a pipe each session is one line of tab-separated fields: id, key, role, created and used (seconds ago), address
+    and browser.
+    """
+    found = _use_sessions(get_settings(context), lambda store: store.list())
+    if as_json:
+        say_json({"sessions": [one.to_dict() for one in found]})
+        return
+    titles = ("session", "key", "role", "created", "used", "address", "browser")
+    show_table([Column(title, wide=title == "browser") for title in titles], [_session_cells(one) for one in found])
+    if not found:
+        warn("no sessions")
+
+
+@app.command("end")
+def end(
+    context: typer.Context,
+    ids: Annotated[list[str], argument("ID", "The ids of sessions; `openskills console sessions` shows them.")],
+    as_json: Json = False,
+) -> None:
+    """End sessions of the console: their browsers have to log in again.
+
+    Example:
+      openskills console end 3f1c0a9b2d4e
+    """
+    for session_id in dict.fromkeys(ids):
+        _use_sessions(get_settings(context), lambda store, wanted=session_id: store.end(wanted))
+    if as_json:
+        say_json({"ended": list(dict.fromkeys(ids))})
+    else:
+        say(f"ended {', '.join(map(escape_line, dict.fromkeys(ids)))}")
+
+
+def _session_cells(one: "ConsoleSession") -> tuple[str, ...]:
+    created, used = (time.time() - at for at in (one.created, one.used))
+    is_terminal = sys.stdout.isatty()
+    ages = (f"{format_duration(age)} ago" if is_terminal else f"{age:.0f}" for age in (created, used))
+    return (one.id, one.key or "", one.role, *ages, one.address, escape_line(one.browser))
+
+
+def _use_sessions(settings: "Settings", work: "Callable[[ConsoleSessions], Awaitable[T]]") -> T:
+    from openskills.host.auth import KeyRing
+    from openskills.host.console.access import ConsoleSessions, find_database
+    from openskills.sync import run
+
+    async def use() -> T:
+        store = ConsoleSessions(find_database(settings), KeyRing.open(settings.host_keys))
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return run(use())

@@ -1,0 +1,372 @@
+"""The screen Catalog and `GET /catalog`: all skills with search, filters, states and tokens."""
+
+import asyncio
+import os
+import re
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from openskills.errors import InvalidArgument, SkillError
+from openskills.host.auth import Principal
+from openskills.host.http import HttpExchange, HttpResponse, build_document
+from openskills.host.parts import HostParts
+from openskills.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from openskills.catalog.skill import Skill
+    from openskills.catalog.snapshot import CatalogSnapshot
+    from openskills.host.console.pages import PageRequest
+    from openskills.host.registry.registry import RegistryEntry
+    from openskills.skillmd.problem import Problem
+
+PAGE_SIZE = 50
+MAX_PAGE_SIZE = 500
+STATES = ("ready", "hidden", "left_out", "shadowed", "broken", "unavailable")
+"""States of a row: what models see, what they do not, files that are not usable, and hosted skills that fail."""
+_HOSTED = "hosted"
+_EXCERPT = 220
+_MAX_QUERY = 300
+_NOTED_RULES = frozenset({"source-missing", "source-unavailable", "source-stale", "project-untrusted", "mcp-untrusted"})
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRow:
+    """A skill in the list. `reason` says why it is not ready. `tokens` is what it costs in every request.
+
+    `skill` is None for files that are not usable and for hosted skills without a SKILL.md; `hosted` is the id of the
+    latter.
+    """
+
+    name: str
+    description: str
+    source: str
+    state: str
+    reason: str = ""
+    tokens: int | None = None
+    errors: int = 0
+    warnings: int = 0
+    path: str = ""
+    hosted: str = ""
+    skill: "Skill | None" = field(default=None, repr=False)
+
+    def to_dict(self) -> dict[str, object]:
+        names = ("name", "description", "source", "state", "reason", "tokens", "errors", "warnings", "path", "hosted")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRows:
+    """All rows of one state of the catalog, and what is wrong with its sources.
+
+    `bodies` has the tokens of instructions that were counted so far, by folder.
+    """
+
+    rows: tuple[CatalogRow, ...]
+    sources: tuple[str, ...]
+    notes: "tuple[Problem, ...]"
+    overview_tokens: int
+    bodies: dict[str, int | None] = field(default_factory=dict[str, int | None], compare=False, repr=False)
+
+
+class CatalogFilter(NamedTuple):
+    """What is asked for; empty means everything. `problems` is `yes` or `no`."""
+
+    query: str = ""
+    source: str = ""
+    state: str = ""
+    problems: str = ""
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> "CatalogFilter":
+        """Read the parameters `q`, `source`, `state` and `problems`. Raises `InvalidArgument`."""
+        state, problems = query.get("state", ""), query.get("problems", "")
+        if state and state not in STATES:
+            raise InvalidArgument("state", f"{state[:50]!r} is not one of {', '.join(STATES)}")
+        if problems not in ("", "yes", "no"):
+            raise InvalidArgument("problems", f"{problems[:50]!r} is not one of yes, no")
+        return cls(query.get("q", "").strip()[:_MAX_QUERY], query.get("source", ""), state, problems)
+
+
+async def load_rows(parts: HostParts) -> "tuple[CatalogSnapshot, CatalogRows]":
+    """The current rows. They are built once for each state of the catalog and of the registry."""
+    assert parts.console is not None  # noqa: S101 - the routes exist only then
+    catalog = await parts.console.open_catalog()
+    snapshot, entries = catalog.snapshot, tuple(parts.registry.list_entries())
+    known = _cache.get(snapshot)
+    if known is None or known[0] != entries:
+        known = (entries, await asyncio.to_thread(_build_rows, snapshot, entries))
+        _cache[snapshot] = known
+    return snapshot, known[1]
+
+
+_cache: "weakref.WeakKeyDictionary[CatalogSnapshot, tuple[tuple[RegistryEntry, ...], CatalogRows]]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _build_rows(snapshot: "CatalogSnapshot", entries: "Sequence[RegistryEntry]") -> CatalogRows:
+    from openskills.prompt.overview import overview
+
+    faults = _count_faults(snapshot.problems)
+    rows = [_row_from_skill(skill, "ready", "", faults) for skill in snapshot.skills]
+    rows += [_row_from_skill(one.skill, "hidden", one.reason, faults) for one in snapshot.hidden.values()]
+    rows += [_row_from_skill(one.skill, "shadowed", one.by.location, faults) for one in snapshot.shadowed]
+    folders = {row.path for row in rows}
+    rows += _find_left_out(snapshot.problems, folders)
+    rows += _find_hosted(entries, folders)
+    rows.sort(key=lambda row: (row.name.casefold(), row.path))
+    notes = tuple(problem for problem in snapshot.problems if problem.rule in _NOTED_RULES)
+    sources = tuple(sorted({row.source for row in rows if row.source}))
+    return CatalogRows(tuple(rows), sources, notes, overview(snapshot.skills).tokens if snapshot.skills else 0)
+
+
+def _count_faults(problems: "Iterable[Problem]") -> Mapping[str, Counter[str]]:
+    found: dict[str, Counter[str]] = {}
+    for problem in problems:
+        if problem.path:
+            found.setdefault(os.path.dirname(problem.path), Counter())[problem.severity.value] += 1
+    return found
+
+
+def _row_from_skill(skill: "Skill", state: str, reason: str, faults: Mapping[str, Counter[str]]) -> CatalogRow:
+    counts = faults.get(skill.directory, Counter())
+    return CatalogRow(
+        skill.name,
+        skill.description,
+        skill.source,
+        state,
+        reason,
+        estimate_tokens(f"{skill.name}: {skill.description}"),
+        counts["error"],
+        counts["warning"],
+        skill.directory,
+        skill=skill,
+    )
+
+
+def _find_left_out(problems: "Iterable[Problem]", folders: set[str]) -> Iterator[CatalogRow]:
+    """Folders with a SKILL.md that cannot be used, each with its first error."""
+    found: dict[str, list[Problem]] = {}
+    for problem in problems:
+        folder = os.path.dirname(problem.path)
+        if problem.severity.value == "error" and folder and folder not in folders and problem.rule not in _NOTED_RULES:
+            found.setdefault(folder, []).append(problem)
+    for folder, faults in found.items():
+        line = f" ({os.path.basename(faults[0].path)}:{faults[0].line})" if faults[0].line else ""
+        reason = f"{faults[0].message}{line}"
+        yield CatalogRow(os.path.basename(folder), "", "", "left_out", reason, None, len(faults), 0, folder)
+
+
+def _find_hosted(entries: "Sequence[RegistryEntry]", folders: set[str]) -> Iterator[CatalogRow]:
+    """Skills of the host that have no SKILL.md."""
+    for entry in entries:
+        origin = entry.origin
+        if origin is not None and any(str(parent) in folders for parent in (origin, *origin.parents)):
+            continue
+        found = entry.registration
+        reason = entry.problems[0].message if entry.problems else ""
+        errors = 0 if entry.status == "ready" else len(entry.problems)
+        description = found.description if found is not None else ""
+        about = (description, _HOSTED, entry.status, reason, None, errors, 0, str(origin or ""), entry.id)
+        yield CatalogRow(entry.id, *about)
+
+
+def can_see(principal: Principal, row: CatalogRow) -> bool:
+    """Whether a scope has the skill, under its name or under the id that the host gives it."""
+    return can_see_name(principal, row.hosted or row.name)
+
+
+def can_see_name(principal: Principal, name: str) -> bool:
+    return principal.can_invoke(name) or principal.can_invoke(name.replace("-", "_"))
+
+
+def select_rows(
+    snapshot: "CatalogSnapshot", found: CatalogRows, wanted: CatalogFilter, principal: Principal
+) -> list[CatalogRow]:
+    """The rows that match, best match first if there is a query."""
+    rows = [row for row in found.rows if can_see(principal, row)] if "*" not in principal.scopes else list(found.rows)
+    if wanted.source:
+        rows = [row for row in rows if row.source == wanted.source]
+    if wanted.state:
+        rows = [row for row in rows if row.state == wanted.state]
+    if wanted.problems:
+        has_problems = wanted.problems == "yes"
+        rows = [row for row in rows if bool(row.errors or row.warnings) == has_problems]
+    return _rank(snapshot, rows, wanted.query) if wanted.query else rows
+
+
+def _rank(snapshot: "CatalogSnapshot", rows: Sequence[CatalogRow], query: str) -> list[CatalogRow]:
+    hits = snapshot.search(query, max(len(snapshot.skills), 1))
+    order = {id(hit.skill): number for number, hit in enumerate(hits)}
+    ranked = [(order[id(row.skill)], row) for row in rows if id(row.skill) in order]
+    ranked.sort(key=lambda one: one[0])
+    # Skills that models do not see are not in the index: they are found by parts of their text.
+    words = query.casefold().split()
+    rest = [row for row in rows if id(row.skill) not in order and _contains(row, words)]
+    # The beginning of a name is not a word of the index yet, while it is being typed.
+    begins = [row for row in rest if row.name.casefold().startswith(query.casefold())]
+    return [*begins, *(row for _, row in ranked), *(row for row in rest if row not in begins)]
+
+
+def _contains(row: CatalogRow, words: Sequence[str]) -> bool:
+    text = f"{row.name} {row.description} {row.reason}".casefold()
+    return all(word in text for word in words)
+
+
+class TextPart(NamedTuple):
+    """A part of a text; `is_match` if it is why a skill was found."""
+
+    text: str
+    is_match: bool
+
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def mark_matches(text: str, query: str, limit: int = _EXCERPT) -> list[TextPart]:
+    """The text on one line, cut around the first match, with words that match the query marked.
+
+    Words match as in the search: in other forms, as synonyms, and Chinese by pairs of characters.
+    """
+    text = " ".join(text.split())
+    matches = _build_matcher(query) if query else None
+    spans = [(at.start(), at.end()) for at in _WORD.finditer(text)] if matches else []
+    found = [span for start, end in spans for span in matches(text[start:end], start)] if matches else []
+    begin = max(found[0][0] - 60, 0) if found and found[0][1] > limit else 0
+    end = min(begin + limit, len(text))
+    parts = [TextPart("…", False)] if begin else []
+    at = begin
+    for first, last in found:
+        if first < at or first >= end:
+            continue
+        parts += [TextPart(text[at:first], False), TextPart(text[first : min(last, end)], True)]
+        at = min(last, end)
+    parts.append(TextPart(text[at:end] + ("…" if end < len(text) else ""), False))
+    return [part for part in parts if part.text]
+
+
+def _build_matcher(query: str) -> Callable[[str, int], list[tuple[int, int]]]:
+    """A function from a word and its position to the spans in it that match the query."""
+    from openskills.catalog.vocabulary import STOP_WORDS, default_glossary, fold, split_pairs, split_text, stem
+
+    glossary = default_glossary()
+    words, runs = split_text(fold(query))
+    stems = {stem(word) for word in words if word not in STOP_WORDS}
+    meanings = {meaning for word in stems if (meaning := glossary.find_meaning(word))}
+    pairs = {pair for run in runs for pair in (split_pairs(run)[:-1] or [run])}
+    meanings |= {meaning for run in runs for _, _, meaning in glossary.find_meanings(run)}
+
+    def match(word: str, start: int) -> list[tuple[int, int]]:
+        folded = fold(word)
+        if len(folded) != len(word):
+            return []
+        root = stem(folded)
+        is_typed = any(len(one) > 2 and folded.startswith(one) for one in words)
+        if root in stems or is_typed or glossary.find_meaning(root) in meanings:
+            return [(start, start + len(word))]
+        spans = [(at, at + len(pair)) for pair in pairs for at in _find_all(folded, pair)]
+        spans += [(first, last) for first, last, meaning in glossary.find_meanings(folded) if meaning in meanings]
+        return [(start + first, start + last) for first, last in _join_spans(spans)]
+
+    return match
+
+
+def _find_all(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def _join_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _count_body_tokens(found: CatalogRows, rows: Sequence[CatalogRow]) -> list[int | None]:
+    """Estimated tokens of the instructions of each row; None if they cannot be read or are on a server. Blocking."""
+    for row in rows:
+        if row.skill is not None and row.skill.remote is None and row.path not in found.bodies:
+            try:
+                found.bodies[row.path] = estimate_tokens(row.skill.body())
+            except (SkillError, OSError):
+                found.bodies[row.path] = None
+    return [found.bodies.get(row.path) for row in rows]
+
+
+async def show_catalog(request: "PageRequest") -> HttpResponse:
+    parts = request.host
+    snapshot, found = await load_rows(parts)
+    wanted = CatalogFilter.parse(request.query)
+    rows = select_rows(snapshot, found, wanted, request.caller)
+    page = _parse_number(request.query.get("page", "1"), "page", 1, 1_000_000)
+    pages = max(-(-len(rows) // PAGE_SIZE), 1)
+    page = min(page, pages)
+    shown = rows[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    bodies = await asyncio.to_thread(_count_body_tokens, found, shown)
+    visible = [row for row in found.rows if can_see(request.caller, row)]
+    context: dict[str, Any] = {
+        "rows": [
+            {
+                "row": row,
+                "body": body,
+                "name": mark_matches(row.name, wanted.query),
+                "description": mark_matches(row.description, wanted.query),
+            }
+            for row, body in zip(shown, bodies, strict=True)
+        ],
+        "wanted": wanted,
+        "address": "?" + _build_query(wanted) + "&page=" if any(wanted) else "?page=",
+        "page": page,
+        "pages": pages,
+        "matching": len(rows),
+        "counts": Counter(row.state for row in visible),
+        "total": len(visible),
+        "sources": [source for source in found.sources if any(row.source == source for row in visible)],
+        "states": [state for state in STATES if any(row.state == state for row in visible)],
+        "notes": found.notes if request.caller.has_role("admin") else (),
+        "overview_tokens": found.overview_tokens,
+    }
+    return request.render("catalog.html", context, block="results")
+
+
+def _build_query(wanted: CatalogFilter) -> str:
+    from urllib.parse import urlencode
+
+    names = ("q", "source", "state", "problems")
+    return urlencode({name: value for name, value in zip(names, wanted, strict=True) if value})
+
+
+def _parse_number(text: str, name: str, low: int, high: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 8 and low <= int(text) <= high):
+        raise InvalidArgument(name, f"{text[:20]!r} is not a number from {low:,} to {high:,}")
+    return int(text)
+
+
+async def list_catalog(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """`GET /catalog`: the skills that the caller may see, with the parameters of the page, `limit` and `offset`."""
+    from urllib.parse import parse_qsl
+
+    query = dict(parse_qsl(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="replace"))
+    limit = _parse_number(query.get("limit", str(PAGE_SIZE)), "limit", 1, MAX_PAGE_SIZE)
+    offset = _parse_number(query.get("offset", "0"), "offset", 0, 1_000_000)
+    snapshot, found = await load_rows(parts)
+    rows = select_rows(snapshot, found, CatalogFilter.parse(query), principal)
+    listed = {
+        "skills": [row.to_dict() for row in rows[offset : offset + limit]],
+        "total": len(rows),
+        "overview_tokens": found.overview_tokens,
+        "problems": [str(problem) for problem in found.notes] if principal.has_role("admin") else [],
+    }
+    return build_document(listed, exchange.trace, latency_ms=exchange.latency_ms)
+
+
+PAGES = (("GET", "/", show_catalog),)

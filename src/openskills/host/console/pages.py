@@ -1,0 +1,612 @@
+"""Pages of the console: routing, access, rendering with Jinja2, languages, static files and security headers.
+
+A screen is a module beside this one with a tuple `PAGES`, listed in `SCREENS`. Everything that a page shows is escaped
+by the templates; scripts and styles come from this host only.
+"""
+
+import gzip
+import hashlib
+import importlib
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache, partial
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from mimetypes import guess_type
+from typing import Any, NamedTuple, cast
+from urllib.parse import parse_qsl, quote, urlencode
+
+import jinja2
+from markupsafe import Markup, escape
+from starlette.routing import compile_path
+
+from openskills.errors import SkillError, UnsupportedMedia
+from openskills.host import http
+from openskills.host.auth import ROLES, Principal
+from openskills.host.console.access import (
+    SESSION_SECONDS,
+    Console,
+    build_cookie,
+    check_same_origin,
+    cookie_name,
+    read_cookie,
+)
+from openskills.host.http import ClientDisconnect, Headers, HttpExchange, HttpRefusal, HttpResponse, read_body
+from openskills.host.model import Failure
+from openskills.host.parts import HostParts
+from openskills.version import __version__
+
+LANGUAGES = {"en": "English", "zh": "中文"}
+"""The languages of the console. English texts are in the templates, others in `locale/LANGUAGE/SCREEN.json`."""
+THEMES = ("auto", "light", "dark")
+_PREFERENCE_SECONDS = 400 * 24 * 60 * 60.0
+_LANGUAGE_COOKIE, _THEME_COOKIE = "openskills_language", "openskills_theme"
+_MAX_FORM = 1024 * 1024
+_MIN_COMPRESSED = 1_000
+_PACKAGE = "openskills.host.console"
+_STATIC = "/console/static"
+
+
+class ConsoleScreen(NamedTuple):
+    """A screen: the module with its pages, and the entry in the navigation, if it has one."""
+
+    module: str
+    path: str = ""
+    title: str = ""
+    role: str = "read"
+
+
+SCREENS = (
+    ConsoleScreen("catalog", "/", "Catalog"),
+    ConsoleScreen("try_it", "/console/try", "Try it", "run"),
+    ConsoleScreen("runs", "/console/runs", "Runs"),
+)
+"""All screens, in the order of the navigation."""
+
+
+class ConsolePage(NamedTuple):
+    """One page or action. `path` may have parameters such as `{name}`; `role` is what the caller needs at least."""
+
+    method: str
+    path: str
+    handler: "PageHandler"
+    role: str = "read"
+
+
+# Styles and scripts only as files of this host; nothing of this console can be framed.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; frame-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+SECURITY_HEADERS: Mapping[str, str] = {
+    "content-security-policy": _POLICY,
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    # Not `no-referrer`: with it browsers send `Origin: null` with forms.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=()",
+    "cache-control": "no-store",
+}
+
+
+@dataclass(slots=True)
+class PageRequest:
+    """The request of a page. `query` has the last value of each parameter, `params` those of the path.
+
+    `principal` is None only on pages without access control; `session` is the id of the caller's console session.
+    """
+
+    exchange: HttpExchange
+    parts: HostParts | None
+    principal: Principal | None
+    query: Mapping[str, str]
+    params: Mapping[str, str]
+    language: str
+    theme: str
+    session: str | None = None
+    screen: str = ""
+
+    @property
+    def caller(self) -> Principal:
+        """Who asks. Only for pages with access control."""
+        assert self.principal is not None  # noqa: S101 - checked before the handler is called
+        return self.principal
+
+    @property
+    def host(self) -> HostParts:
+        """The parts of the host. Only for pages with access control."""
+        assert self.parts is not None  # noqa: S101 - checked before the handler is called
+        return self.parts
+
+    @property
+    def console(self) -> Console:
+        console = self.host.console
+        assert console is not None  # noqa: S101 - otherwise there are no pages
+        return console
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether htmx asks for a part of the page."""
+        return self.exchange.headers.get(b"hx-request-type") == b"partial"
+
+    def translate(self, message: str, **values: object) -> str:
+        """A message in the language of the page, with values for its placeholders."""
+        return translate(self.language, message).format(**values)
+
+    def render(
+        self,
+        template: str,
+        context: Mapping[str, Any],
+        *,
+        block: str | None = None,
+        status: int = 200,
+        headers: Iterable[tuple[str, str]] = (),
+    ) -> HttpResponse:
+        """A page. If htmx asked for a part of it, only the template's block `block` is rendered."""
+        environment = _get_environment(self.language)
+        found = environment.get_template(template)
+        values = {**self._layout(), **context}
+        if block is not None and self.is_partial:
+            html = "".join(found.blocks[block](found.new_context(values)))
+        else:
+            html = found.render(values)
+        return build_page(self.exchange, html, status=status, headers=headers)
+
+    def redirect(self, address: str, *, headers: Iterable[tuple[str, str]] = ()) -> HttpResponse:
+        """Go to another address of this host; htmx is told to load it as a page."""
+        address = self.root + address
+        if b"hx-request" in self.exchange.headers:
+            return build_page(self.exchange, "", headers=[("hx-redirect", address), *headers])
+        return build_page(self.exchange, "", status=303, headers=[("location", address), *headers])
+
+    async def form(self) -> dict[str, list[str]]:
+        """The fields of a form in the body. Raises `UnsupportedMedia` and `HttpRefusal`."""
+        kind = (self.exchange.header(b"content-type") or "").partition(";")[0].strip()
+        if kind != "application/x-www-form-urlencoded":
+            raise UnsupportedMedia(f"unsupported Content-Type {kind[:100]!r}; send a form")
+        body = await read_body(self.exchange, _MAX_FORM)
+        fields: dict[str, list[str]] = {}
+        for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=1_000):
+            fields.setdefault(name, []).append(value)
+        return fields
+
+    @property
+    def root(self) -> str:
+        """The path below which the host is mounted, usually empty."""
+        return self.exchange.scope.get("root_path") or ""
+
+    @property
+    def here(self) -> str:
+        """The address of the page on this host, without the secret of a link."""
+        query = self.exchange.scope["query_string"].decode("latin-1")
+        return self.exchange.path + (f"?{query}" if query and "token" not in self.query else "")
+
+    def _layout(self) -> dict[str, Any]:
+        principal = self.principal
+        screens = [one for one in SCREENS if one.path and principal is not None and principal.has_role(one.role)]
+        return {
+            "here": self.here,
+            "language": self.language,
+            "languages": LANGUAGES,
+            "principal": principal,
+            "role": principal.role if principal is not None else "",
+            "can_run": principal is not None and principal.has_role("run"),
+            "is_admin": principal is not None and principal.has_role("admin"),
+            "root": self.root,
+            "screen": self.screen,
+            "screens": screens,
+            "session": self.session,
+            "static": f"{self.root}{_STATIC}/{_static_version()}",
+            "theme": self.theme,
+            "themes": THEMES,
+            "version": __version__,
+        }
+
+
+PageHandler = Callable[[PageRequest], Awaitable[HttpResponse | None]]
+
+
+def build_page(
+    exchange: HttpExchange,
+    body: str | bytes,
+    *,
+    status: int = 200,
+    kind: str = "text/html; charset=utf-8",
+    headers: Iterable[tuple[str, str]] = (),
+) -> HttpResponse:
+    """A response with the security headers of the console; `headers` replace them. Compressed where that helps."""
+    data = body.encode("utf-8", "replace") if isinstance(body, str) else body
+    found: dict[str, str] = {"content-type": kind, **SECURITY_HEADERS}
+    extra: Headers = []
+    for name, value in headers:
+        if name in found:
+            found[name] = value
+        else:
+            extra.append((name.encode("latin-1"), value.encode("latin-1")))
+    is_text = kind.startswith("text/")
+    # A form's answer may contain a new key, whose length must not be seen through compression.
+    if is_text and exchange.method == "GET" and len(data) >= _MIN_COMPRESSED and _accepts_gzip(exchange):
+        data = gzip.compress(data, 5, mtime=0)
+        found["content-encoding"] = "gzip"
+    found["vary"] = "accept-encoding, accept-language, cookie, hx-request"
+    found["content-length"] = str(len(data))
+    shown = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in found.items()]
+    return HttpResponse(status, [*shown, *extra, *http.trace_headers(exchange.trace)], data)
+
+
+def _accepts_gzip(exchange: HttpExchange) -> bool:
+    return "gzip" in (exchange.header(b"accept-encoding") or "")
+
+
+async def handle_console(exchange: HttpExchange, parts: HostParts | None) -> HttpResponse | None:
+    """Respond to a request for the console with a page, also if something is wrong."""
+    path = exchange.path
+    if path.startswith(f"{_STATIC}/"):
+        return _serve_static(exchange, path.removeprefix(f"{_STATIC}/"))
+    request = _read_request(exchange, parts)
+    try:
+        return await _dispatch(request)
+    except HttpRefusal as refused:
+        return show_error(request, refused.failure)
+    except SkillError as error:
+        return show_error(request, Failure.from_error(error))
+    except ClientDisconnect:
+        return None
+
+
+async def _dispatch(request: PageRequest) -> HttpResponse | None:
+    exchange, method = request.exchange, "GET" if request.exchange.method == "HEAD" else request.exchange.method
+    if exchange.hostile is not None:
+        raise exchange.hostile
+    if request.parts is None:
+        raise HttpRefusal(http.host_starting())
+    if method != "GET":
+        check_same_origin(exchange)
+    if method == "GET" and exchange.path == "/" and "token" in request.query:
+        return await _open_with_link(request)
+    allowed: list[str] = []
+    for page, pattern, screen in _find_pages():
+        match = pattern.fullmatch(exchange.path)
+        if match is None:
+            continue
+        allowed.append(page.method)
+        if page.method == method:
+            request.params, request.screen = match.groupdict(), screen
+            return await _call(request, page)
+    if allowed:
+        raise HttpRefusal(http.wrong_method(exchange.method, allowed))
+    raise HttpRefusal(http.unknown_address(exchange.path))
+
+
+async def _call(request: PageRequest, page: ConsolePage) -> HttpResponse | None:
+    if page.role:
+        _authenticate(request)
+        if request.principal is None:
+            here = request.here if page.method == "GET" else "/"
+            return request.redirect(f"/console/login?{urlencode({'next': here})}")
+        request.principal.require_role(page.role)
+        if request.session is not None:
+            await request.console.sessions.touch(request.session)
+    return await page.handler(request)
+
+
+def _authenticate(request: PageRequest) -> None:
+    """Set the caller and the session: by the cookie, or by a key in the `Authorization` header."""
+    exchange = request.exchange
+    if b"authorization" in exchange.headers:
+        request.principal = request.host.authenticator.authenticate(exchange)
+        return
+    sessions = request.console.sessions
+    found = sessions.find(exchange)
+    if found is not None:
+        request.session = found[0]
+        request.principal = sessions.authenticate(exchange)
+
+
+@cache
+def _find_pages() -> tuple[tuple[ConsolePage, re.Pattern[str], str], ...]:
+    found = [(page, compile_path(page.path)[0], "") for page in PAGES]
+    for screen in SCREENS:
+        # Plain tuples, too: modules that also serve the API do not import this one.
+        pages = [ConsolePage(*fields) for fields in importlib.import_module(f"{_PACKAGE}.{screen.module}").PAGES]
+        found += [(page, compile_path(page.path)[0], screen.module) for page in pages]
+    return tuple(found)
+
+
+def _read_request(exchange: HttpExchange, parts: HostParts | None) -> PageRequest:
+    query = dict(parse_qsl(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="replace"))
+    theme = read_cookie(exchange, _THEME_COOKIE)
+    return PageRequest(
+        exchange,
+        parts,
+        None,
+        query,
+        {},
+        choose_language(read_cookie(exchange, _LANGUAGE_COOKIE), exchange.header(b"accept-language") or ""),
+        theme if theme in THEMES else "auto",
+    )
+
+
+def choose_language(chosen: str, accepted: str) -> str:
+    """The language of a page: the chosen one, else the first of `Accept-Language` that there is, else English."""
+    if chosen in LANGUAGES:
+        return chosen
+    ranked: list[tuple[float, str]] = []
+    for part in accepted[:500].split(","):
+        tag, _, weight = part.strip().partition(";")
+        with suppress(ValueError):
+            ranked.append((-float(weight.strip().removeprefix("q=") or 1), tag.strip().lower()))
+    for _, tag in sorted(ranked, key=lambda found: found[0]):
+        language = tag.partition("-")[0]
+        if language in LANGUAGES:
+            return language
+    return "en"
+
+
+def show_error(request: PageRequest, failure: Failure) -> HttpResponse:
+    """A page that says what is wrong; as a part of a page it goes where notices are shown."""
+    context = {"code": failure.code, "message": failure.message, "trace_id": request.exchange.trace.id}
+    status = failure.code if 400 <= failure.code <= 599 else 500
+    headers: list[tuple[str, str]] = []
+    if request.is_partial:
+        headers = [("hx-retarget", "#notice"), ("hx-reswap", "innerHTML")]
+    if failure.retry_after is not None:
+        headers.append(("retry-after", str(max(round(failure.retry_after), 1))))
+    return request.render("error.html", context, block="notice", status=status, headers=headers)
+
+
+async def _open_with_link(request: PageRequest) -> HttpResponse:
+    """Exchange the secret of a link for a cookie, and go to the address without it."""
+    exchange = request.exchange
+    token = None
+    if request.host.authenticator.is_local(exchange):
+        token = await request.console.sessions.open_with_link(request.query["token"], exchange)
+    if token is None:
+        _authenticate(request)
+        if request.principal is not None:
+            return request.redirect("/")
+        return request.render("login.html", {"next": "/", "reason": "link"}, status=401)
+    return request.redirect("/", headers=[_session_cookie(exchange, token)])
+
+
+def _session_cookie(exchange: HttpExchange, token: str, seconds: float = SESSION_SECONDS) -> tuple[str, str]:
+    return "set-cookie", build_cookie(exchange, cookie_name(exchange), token, seconds=seconds).decode("latin-1")
+
+
+async def show_login(request: PageRequest) -> HttpResponse:
+    return request.render("login.html", {"next": local_address(request.query.get("next", "/")), "reason": ""})
+
+
+async def log_in(request: PageRequest) -> HttpResponse:
+    """Exchange a key, in the body of the request, for a cookie."""
+    fields = await request.form()
+    next_ = local_address(fields.get("next", ["/"])[-1])
+    try:
+        token = await request.console.sessions.open_with_key(fields.get("key", [""])[-1], request.exchange)
+    except SkillError:
+        return request.render("login.html", {"next": next_, "reason": "key"}, status=401)
+    return request.redirect(next_, headers=[_session_cookie(request.exchange, token)])
+
+
+async def log_out(request: PageRequest) -> HttpResponse:
+    if request.session is not None:
+        await request.console.sessions.end(request.session)
+    return request.redirect("/console/login", headers=[_session_cookie(request.exchange, "", 0)])
+
+
+async def set_preferences(request: PageRequest) -> HttpResponse:
+    """Store language and theme in cookies."""
+    fields = await request.form()
+    headers: list[tuple[str, str]] = []
+    for cookie, known in ((_LANGUAGE_COOKIE, LANGUAGES), (_THEME_COOKIE, THEMES)):
+        value = fields.get(cookie.removeprefix("openskills_"), [""])[-1]
+        if value in known:
+            set_ = build_cookie(request.exchange, cookie, value, seconds=_PREFERENCE_SECONDS, secret=False)
+            headers.append(("set-cookie", set_.decode("latin-1")))
+    return request.redirect(local_address(fields.get("next", ["/"])[-1]), headers=headers)
+
+
+def local_address(address: str) -> str:
+    """An address of this host; anything else becomes `/`."""
+    is_local = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
+    return address if is_local and address.isascii() else "/"
+
+
+PAGES = (
+    ConsolePage("GET", "/console/login", show_login, ""),
+    ConsolePage("POST", "/console/login", log_in, ""),
+    ConsolePage("POST", "/console/logout", log_out, ROLES[0]),
+    ConsolePage("POST", "/console/preferences", set_preferences, ""),
+)
+
+
+# Static files ---------------------------------------------------------------------------------------------------------
+
+
+class StaticFile(NamedTuple):
+    """A file of the folder `static`, also compressed."""
+
+    kind: str
+    data: bytes
+    compressed: bytes
+
+
+@cache
+def _read_static() -> Mapping[str, StaticFile]:
+    found: dict[str, StaticFile] = {}
+
+    def add(folder: Traversable, prefix: str) -> None:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                add(entry, f"{prefix}{entry.name}/")
+            else:
+                data = entry.read_bytes()
+                kind = guess_type(entry.name)[0] or "text/plain"
+                kind = f"{kind}; charset=utf-8" if kind.startswith(("text/", "image/svg")) else kind
+                found[prefix + entry.name] = StaticFile(kind, data, gzip.compress(data, 9, mtime=0))
+
+    add(files(_PACKAGE) / "static", "")
+    return found
+
+
+@cache
+def _static_version() -> str:
+    """Part of the addresses of static files, so that browsers may keep them forever."""
+    digest = hashlib.sha256()
+    for name, file in sorted(_read_static().items()):
+        digest.update(name.encode() + b"\0" + file.data)
+    return digest.hexdigest()[:12]
+
+
+def _serve_static(exchange: HttpExchange, path: str) -> HttpResponse:
+    version, _, name = path.partition("/")
+    file = _read_static().get(name)
+    if file is None or exchange.method not in ("GET", "HEAD"):
+        return build_page(exchange, "not found\n", status=404, kind="text/plain; charset=utf-8")
+    # A page of an older version gets the file, but must not keep it under its address.
+    is_current = version == _static_version()
+    headers = {
+        "content-type": file.kind,
+        "cache-control": "public, max-age=31536000, immutable" if is_current else "no-cache",
+        "x-content-type-options": "nosniff",
+        "cross-origin-resource-policy": "same-origin",
+        "vary": "accept-encoding",
+    }
+    data = file.data
+    if _accepts_gzip(exchange) and len(file.compressed) < len(data):
+        data, headers["content-encoding"] = file.compressed, "gzip"
+    headers["content-length"] = str(len(data))
+    return HttpResponse(200, [(name.encode(), value.encode()) for name, value in headers.items()], data)
+
+
+# Languages and templates ----------------------------------------------------------------------------------------------
+
+
+@cache
+def load_messages(language: str) -> Mapping[str, str]:
+    """The messages of a language by their English text, of all its files."""
+    found: dict[str, str] = {}
+    folder = files(_PACKAGE) / "locale" / language
+    if folder.is_dir():
+        for file in folder.iterdir():
+            found.update(json.loads(file.read_bytes()))
+    return found
+
+
+def translate(language: str, message: str) -> str:
+    """A message in a language; in English if it has no translation."""
+    return load_messages(language).get(message, message)
+
+
+@cache
+def _get_environment(language: str) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(_PACKAGE, "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+
+    def say(message: str, **values: object) -> Markup:
+        return Markup(escape(translate(language, message))).format(**values)  # noqa: S704 - escaped, as its values are
+
+    def say_number(one: str, many: str, count: int, **values: object) -> Markup:
+        return say(one if count == 1 else many, n=f"{count:,}", **values)
+
+    def marked(parts: Iterable[tuple[str, bool]]) -> Markup:
+        mark = Markup("<mark>{}</mark>")
+        shown = (mark.format(to_visible(text)) if is_match else escape(to_visible(text)) for text, is_match in parts)
+        return Markup("").join(shown)
+
+    # Both are typed as what the library itself puts there.
+    names, filters = cast("dict[str, Any]", environment.globals), cast("dict[str, Any]", environment.filters)
+    names.update(_=say, _n=say_number, marked=marked, ago=partial(describe_age, language))
+    filters.update(_FILTERS)
+    names["ui"] = environment.get_template("macros.html").module
+    return environment
+
+
+_INVISIBLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def to_visible(text: object) -> str:
+    """Text without characters that hide or reorder other text: they are written as escapes, such as `\\u202e`.
+
+    Line feeds and tabs stay.
+    """
+    return _INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], str(text))
+
+
+def format_size(number: float) -> str:
+    """A size in bytes as `512 B`, `1.5 KB` or `2.0 GB`, in powers of 1,024."""
+    if number < 1024:
+        return f"{number:.0f} B"
+    power = 1 + (number >= 1024**2) + (number >= 1024**3)
+    number /= 1024**power
+    return f"{number:.1f} {'KMG'[power - 1]}B" if number < 100 else f"{number:,.0f} {'KMG'[power - 1]}B"
+
+
+def format_duration(seconds: float) -> str:
+    """A duration as `12 ms`, `1.2 s`, `3 min` or `2 h`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.01 else f"{seconds * 1000:.1f} ms"
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+_AGES = ((86400, "{n} d ago"), (3600, "{n} h ago"), (60, "{n} min ago"), (1, "{n} s ago"))
+
+
+def describe_age(language: str, at: float) -> Markup:
+    """How long ago a time in seconds since 1970 was, as an element `time` with the exact time."""
+    passed = max(time.time() - at, 0.0)
+    text = translate(language, "now")
+    for unit, message in _AGES:
+        if passed >= unit:
+            text = translate(language, message).format(n=f"{passed / unit:.0f}")
+            break
+    exact = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, exact.replace("+00:00", " UTC"), text)
+
+
+def format_number(number: float) -> str:
+    return f"{number:,}"
+
+
+def format_line(text: object) -> str:
+    """Text on one line, without characters that hide or reorder other text."""
+    return to_visible(" ".join(str(text).split()))
+
+
+def format_moment(at: float) -> str:
+    """A time in seconds since 1970 as `2026-01-31T12:00:00Z`."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def quote_segment(text: object) -> str:
+    """Text as a segment of a path."""
+    return quote(str(text), safe="")
+
+
+_FILTERS: Mapping[str, Callable[..., str]] = {
+    "number": format_number,
+    "size": format_size,
+    "printable": to_visible,
+    "line": format_line,
+    "segment": quote_segment,
+    "duration": format_duration,
+    "moment": format_moment,
+}

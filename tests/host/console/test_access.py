@@ -1,0 +1,27 @@
+"""Links and sessions of the console in the host's database."""
+
+from pathlib import Path
+
+from openskills.host.auth import KeyRing
+from openskills.host.console.access import ConsoleSessions
+from openskills.host.database import Database
+from openskills.host.http import HttpExchange
+
+
+async def test_expired_links_and_sessions_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "host.db"
+    store = ConsoleSessions(path, KeyRing.open(None, required=True))
+    exchange = HttpExchange({"type": "http", "method": "GET", "headers": [(b"host", b"x:1")], "path": "/"}, None, None)  # type: ignore[arg-type]
+    link = await store.create_link()
+    database = Database(path)
+    await database.write(lambda connection: connection.execute("UPDATE console_links SET expires = 1"))
+    assert await store.open_with_link(link, exchange) is None
+    cookie = await store.open_with_link(await store.create_link(), exchange)
+    assert cookie is not None
+    exchange.headers[b"cookie"] = f"openskills_console_1={cookie}".encode()
+    assert store.find(exchange) is not None
+    await database.write(lambda connection: connection.execute("UPDATE console_sessions SET expires = 1"))
+    assert store.find(exchange) is None
+    assert await store.list() == []
+    await database.close()
+    await store.close()
