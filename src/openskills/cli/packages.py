@@ -33,7 +33,7 @@ def list_packages(context: typer.Context, as_json: Json = False) -> None:
     """
     found = _open_store(get_settings(context)).list()
     if as_json:
-        say_json({"environments": [_environment_json(one) for one in found]})
+        say_json({"environments": [one.to_dict() for one in found]})
         return
     _show_environments(found)
     if not found:
@@ -68,7 +68,7 @@ def add(
     with CliProgress(f"installing {escape_line(str(wanted))}") as progress:
         found = run(_install(wanted, executor or settings.executor, settings, progress))
     if as_json:
-        say_json({"environment": _environment_json(found)})
+        say_json({"environment": found.to_dict()})
     else:
         say(("installed", "green"), f": {', '.join(escape_line(one) for one in found.packages)}")
 
@@ -149,14 +149,3 @@ def _show_environments(found: "list[StoredEnvironment]") -> None:
             rows.append((one.id, requested, str(one.size), f"{idle:.0f}"))
     titles = ("id", "requested", "packages", "size", "used")
     show_table([Column(title, wide=title == "requested") for title in titles], rows)
-
-
-def _environment_json(one: "StoredEnvironment") -> dict[str, object]:
-    return {
-        "id": one.id,
-        "requested": list(one.requested),
-        "packages": list(one.packages),
-        "interpreter": one.interpreter,
-        "size_bytes": one.size,
-        "idle_seconds": round(time.time() - one.used_at, 3),
-    }

@@ -12,7 +12,7 @@ import typer
 from openskills.cli.output import Column, escape_line, say, say_json, say_text, show_table, warn
 from openskills.cli.parameters import Json, Many, Text, Trust, argument, get_settings, option
 from openskills.cli.workspaces import format_duration
-from openskills.errors import InvalidArgument, MissingExtra, SkillError
+from openskills.errors import HostUnavailable, InvalidArgument, MissingExtra, SkillError
 
 if TYPE_CHECKING:
     from openskills.host.console.access import ConsoleSession, ConsoleSessions
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 8000
 _ADDRESS = "127.0.0.1"
 T = TypeVar("T")
+
+Url = Annotated[Text, option("--url", "URL", "The address of the host.", show_default="OPENSKILL_HTTP_BASE_URL")]
 
 
 def ui(
@@ -97,9 +99,7 @@ app = typer.Typer(no_args_is_help=True, help="Manage access to the web console o
 @app.command("link")
 def link(
     context: typer.Context,
-    url: Annotated[
-        Text, option("--url", "URL", "The address of the host.", show_default="OPENSKILL_HTTP_BASE_URL")
-    ] = None,
+    url: Url = None,
 ) -> None:
     """Print a link that opens the console of a running host on this machine. It works once and within an hour.
 
@@ -145,6 +145,33 @@ def end(
         say_json({"ended": list(dict.fromkeys(ids))})
     else:
         say(f"ended {', '.join(map(escape_line, dict.fromkeys(ids)))}")
+
+
+@app.command("reload")
+def reload(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
+    """Make a running host look at its skills again. It also notices changes by itself.
+
+    Needs a key with the role admin in OPENSKILL_API_KEY.
+
+    Example:
+      openskills console reload --url http://127.0.0.1:9000
+    """
+    import httpx2
+
+    settings = get_settings(context)
+    address = (url or settings.http_base_url).rstrip("/")
+    headers = {"Authorization": f"Bearer {settings.host_api_key}"} if settings.host_api_key else {}
+    try:
+        answer = httpx2.post(f"{address}/admin/reload", headers=headers, timeout=60).json()
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        raise HostUnavailable(f"cannot reach {address}: {error}") from None
+    if not answer["success"]:
+        raise SkillError(answer["error"]["message"])
+    if as_json:
+        say_json(answer["data"])
+        return
+    changes = [f"{name} {kind}" for part in answer["data"].values() for kind, names in part.items() for name in names]
+    say(f"reloaded: {', '.join(map(escape_line, changes)) or 'no changes'}")
 
 
 def _session_cells(one: "ConsoleSession") -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def list_workspaces(context: typer.Context, as_json: Json = False) -> None:
     """
     found = _list_with_progress(_open_store(get_settings(context)))
     if as_json:
-        say_json({"workspaces": [_workspace_json(info) for info in found]})
+        say_json({"workspaces": [info.to_dict() for info in found]})
         return
     _show_workspaces(found)
     if not found:
@@ -149,20 +149,6 @@ def _display_name(info: "WorkspaceInfo") -> str:
 
 def _identity(info: "WorkspaceInfo") -> dict[str, object]:
     return {"id": info.id, "key": info.key, "executor": info.executor}
-
-
-def _workspace_json(info: "WorkspaceInfo") -> dict[str, object]:
-    return {
-        **_identity(info),
-        "size_bytes": info.size,
-        "files": info.files,
-        "age_seconds": round(info.age, 3),
-        "idle_seconds": round(info.idle, 3),
-        "ttl_seconds": info.ttl,
-        "expired": info.is_expired,
-        "in_use": info.in_use,
-        "pid": info.holder,
-    }
 
 
 def format_duration(length: float) -> str:

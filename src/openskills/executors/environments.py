@@ -109,6 +109,17 @@ class StoredEnvironment:
     size: int = 0
     used_at: float = 0.0
 
+    def to_dict(self) -> dict[str, object]:
+        """The environment as JSON."""
+        return {
+            "id": self.id,
+            "requested": list(self.requested),
+            "packages": list(self.packages),
+            "interpreter": self.interpreter,
+            "size_bytes": self.size,
+            "idle_seconds": round(time.time() - self.used_at, 3),
+        }
+
     def to_packages(self) -> PackageEnvironment:
         """The environment as a part of a command."""
         files = self.directory / _FILES

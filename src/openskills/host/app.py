@@ -18,6 +18,8 @@ from starlette.routing import Route
 
 from openskills.host import http
 from openskills.host.console.catalog import list_catalog
+from openskills.host.console.host import handle_admin
+from openskills.host.console.skill import describe_catalog_skill
 from openskills.host.http import HttpExchange, HttpResponse, Receive, Scope, Send, build_refusal
 from openskills.host.invoke import (
     EventStreamHandler,
@@ -143,6 +145,8 @@ def create_app(
         Route("/tools", AuthenticatedRoute(export_tools), methods=["GET"]),
         Route("/mcp", AuthenticatedRoute(McpRoute().handle)),
         Route("/catalog", AuthenticatedRoute(list_catalog), methods=["GET"]),
+        Route("/catalog/{name:path}", AuthenticatedRoute(describe_catalog_skill), methods=["GET"]),
+        Route("/admin/{path:path}", AuthenticatedRoute(handle_admin)),
         Route("/", PublicRoute(serve_console)),
         Route("/console/{path:path}", PublicRoute(serve_console)),
     ]

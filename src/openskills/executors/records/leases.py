@@ -131,6 +131,22 @@ class WorkspaceInfo:
         """Whether it has been unused for longer than its time to live."""
         return not self.in_use and self.idle > self.ttl
 
+    def to_dict(self) -> dict[str, object]:
+        """The workspace as JSON."""
+        return {
+            "id": self.id,
+            "key": self.key,
+            "executor": self.executor,
+            "size_bytes": self.size,
+            "files": self.files,
+            "age_seconds": round(self.age, 3),
+            "idle_seconds": round(self.idle, 3),
+            "ttl_seconds": self.ttl,
+            "expired": self.is_expired,
+            "in_use": self.in_use,
+            "pid": self.holder,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class CleanupResult:

@@ -229,6 +229,7 @@ class Console:
         self._catalog: Catalog | None = None
         self._watcher: CatalogWatcher | None = None
         self.sessions = ConsoleSessions(find_database(settings), keys)
+        self.opened = time.time()
 
     async def open_catalog(self) -> "Catalog":
         """The skills of the given directories, by default of the standard places. It follows changes on disk."""

@@ -39,6 +39,7 @@ from openskills.host.console.access import (
 from openskills.host.http import ClientDisconnect, Headers, HttpExchange, HttpRefusal, HttpResponse, read_body
 from openskills.host.model import Failure
 from openskills.host.parts import HostParts
+from openskills.tokens import estimate_tokens
 from openskills.version import __version__
 
 LANGUAGES = {"en": "English", "zh": "中文"}
@@ -63,8 +64,10 @@ class ConsoleScreen(NamedTuple):
 
 SCREENS = (
     ConsoleScreen("catalog", "/", "Catalog"),
+    ConsoleScreen("skill"),
     ConsoleScreen("try_it", "/console/try", "Try it", "run"),
     ConsoleScreen("runs", "/console/runs", "Runs"),
+    ConsoleScreen("host", "/console/host", "Host"),
 )
 """All screens, in the order of the navigation."""
 
@@ -181,6 +184,16 @@ class PageRequest:
     def root(self) -> str:
         """The path below which the host is mounted, usually empty."""
         return self.exchange.scope.get("root_path") or ""
+
+    @property
+    def base_url(self) -> str:
+        """The address of the host as the browser sees it."""
+        scheme = self.exchange.header(b"x-forwarded-proto") or self.exchange.scope.get("scheme", "http")
+        return f"{'https' if scheme == 'https' else 'http'}://{self.exchange.header(b'host') or ''}{self.root}"
+
+    def has_screen(self, module: str) -> bool:
+        """Whether there is a screen that the caller may see."""
+        return any(one.module == module and self.caller.has_role(one.role) for one in SCREENS)
 
     @property
     def here(self) -> str:
@@ -601,7 +614,7 @@ def quote_segment(text: object) -> str:
     return quote(str(text), safe="")
 
 
-_FILTERS: Mapping[str, Callable[..., str]] = {
+_FILTERS: Mapping[str, Callable[..., object]] = {
     "number": format_number,
     "size": format_size,
     "printable": to_visible,
@@ -609,4 +622,5 @@ _FILTERS: Mapping[str, Callable[..., str]] = {
     "segment": quote_segment,
     "duration": format_duration,
     "moment": format_moment,
+    "tokens": estimate_tokens,
 }

@@ -1,0 +1,418 @@
+"""The screen Host and the routes below `/admin`: health, keys, sessions, sources, packages, workspaces and doctor.
+
+Everything but the overview needs the role `admin`.
+"""
+
+import asyncio
+import os
+import platform
+import re
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qsl
+
+from openskills.errors import InvalidArgument
+from openskills.host import http
+from openskills.host.admission import parse_limits
+from openskills.host.auth import ROLES, Principal, StoredKey, add_key, create_key, read_keys, revoke_key, rotate_key
+from openskills.host.console.access import Console
+from openskills.host.console.skill import run_doctor
+from openskills.host.http import HttpExchange, HttpRefusal, HttpResponse, build_document, read_body
+from openskills.host.parts import HostParts
+from openskills.host.strict_json import check_json, read_json
+from openskills.settings import Settings, parse_seconds
+from openskills.version import __version__
+
+if TYPE_CHECKING:
+    from openskills.executors.environments import EnvironmentStore
+    from openskills.executors.records.leases import WorkspaceStore
+    from openskills.host.console.pages import PageRequest
+
+_MAX_BODY = 64 * 1024
+
+
+def _get_console(parts: HostParts) -> Console:
+    assert parts.console is not None  # noqa: S101 - the routes exist only then
+    return parts.console
+
+
+def describe_status(parts: HostParts) -> dict[str, Any]:
+    """Health, limits and their use, of this worker process."""
+    settings, options = parts.settings, parts.options
+    status = "draining" if parts.host.draining else "ready" if parts.prepared else "starting"
+    capacity = settings.host_concurrency or 2 * (os.cpu_count() or 1)
+    return {
+        "status": status,
+        "version": __version__,
+        "python": platform.python_version(),
+        "pid": os.getpid(),
+        "workers": options.workers,
+        "uptime_seconds": round(time.time() - _get_console(parts).opened, 1),
+        "memory_bytes": _read_memory(),
+        "executor": settings.executor,
+        "authentication": settings.host_auth,
+        "in_flight": parts.host.in_flight,
+        "concurrency": capacity,
+        "queue": settings.host_queue,
+        "timeout_ms": settings.timeout_ms,
+        "max_body": settings.host_max_body,
+        "skills": dict(Counter(entry.status for entry in parts.registry.list_entries())),
+        "history": str(settings.host_history) if settings.host_history else None,
+        "history_lost": parts.history.lost_count,
+    }
+
+
+def _read_memory() -> int:
+    """The resident memory of this process in bytes, at its highest."""
+    # Kilobytes, except on macOS.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+async def list_sources(parts: HostParts) -> list[dict[str, Any]]:
+    """Where the skills of the catalog and of the host come from, with the number of skills."""
+    catalog = await _get_console(parts).open_catalog()
+    snapshot = catalog.snapshot
+    counts = Counter(skill.source for skill in (*snapshot.skills, *(one.skill for one in snapshot.hidden.values())))
+    found: list[dict[str, Any]] = [
+        {"kind": "catalog", "label": root.label, "path": str(root.path), "skills": counts[root.label]}
+        for root in catalog.roots
+    ]
+    for directory in parts.registry.directories:
+        hosted = [
+            entry for entry in parts.registry.list_entries() if entry.origin and directory in entry.origin.parents
+        ]
+        found.append({"kind": "host", "label": directory.name, "path": str(directory), "skills": len(hosted)})
+    return found
+
+
+def key_json(key: StoredKey) -> dict[str, Any]:
+    """A key as JSON, without its digest."""
+    is_expired = key.expires_at is not None and key.expires_at <= time.time()
+    return {
+        "name": key.name,
+        "begins": key.hint,
+        "scopes": list(key.scopes),
+        "role": key.role,
+        **key.limits,
+        "created": key.created,
+        "expires": key.expires,
+        "is_expired": is_expired,
+    }
+
+
+def create_host_key(settings: Settings, given: Mapping[str, Any]) -> tuple[str, StoredKey]:
+    """Create a key from `name`, `role`, `scopes`, `expires` (such as `30d`) and `limits` (such as `rate=5`).
+
+    Raises `InvalidArgument`.
+    """
+    unknown = set(given) - {"name", "role", "scopes", "expires", "limits"}
+    if unknown:
+        raise InvalidArgument(min(unknown), "unknown field; use name, role, scopes, expires and limits")
+    name, role, expires = (str(given.get(field) or "") for field in ("name", "role", "expires"))
+    lifetime = parse_seconds(expires, "expires") if expires else None
+    key, stored = create_key(name, now=datetime.now(UTC), lifetime=lifetime)
+    limits: dict[str, Any] = {**parse_limits(_read_words(given.get("limits"), "limits"))}
+    scopes = tuple(_read_words(given.get("scopes"), "scopes")) or ("*",)
+    stored = replace(stored, role=role or "run", scopes=scopes, **limits)
+    add_key(settings.host_keys, stored)
+    return key, stored
+
+
+def _read_words(value: object, field: str) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return value.replace(",", " ").split()
+    words = cast("list[Any]", value) if isinstance(value, list) else []
+    if words and all(isinstance(one, str) for one in words):
+        return words
+    raise InvalidArgument(field, "expected a list of texts")
+
+
+async def reload_skills(parts: HostParts) -> dict[str, Any]:
+    """Look at all directories again, in this worker process; others notice changes by themselves."""
+    from openskills.host.registry.reload import reload
+
+    changes = await reload(parts)
+    catalog = await _get_console(parts).open_catalog()
+    seen = await asyncio.to_thread(catalog.refresh)
+    return {
+        "hosted": {"added": changes.added, "removed": changes.removed, "changed": changes.changed},
+        "catalog": {"added": seen.added, "removed": seen.removed, "changed": seen.changed},
+    }
+
+
+def _open_environments(settings: Settings) -> "EnvironmentStore":
+    from openskills.executors.environments import EnvironmentStore
+    from openskills.executors.spec import ENVIRONMENTS
+
+    return EnvironmentStore(settings.state_dir / ENVIRONMENTS)
+
+
+def _open_workspaces(settings: Settings) -> "WorkspaceStore":
+    from openskills.executors.records.leases import WorkspaceStore
+
+    return WorkspaceStore(settings.state_dir / "workspaces")
+
+
+def clean_environments(settings: Settings, older_than: str) -> list[str]:
+    """Remove package environments that were not used for this time; returns their ids. Blocking."""
+    store, limit = _open_environments(settings), parse_seconds(older_than, "older_than")
+    removable = [one.id for one in store.list() if time.time() - one.used_at >= limit]
+    for id_ in removable:
+        store.remove(id_)
+    return removable
+
+
+def clean_workspaces(settings: Settings, older_than: str) -> dict[str, Any]:
+    """Remove workspaces that are not in use and were not used for this time; empty: those that expired. Blocking."""
+    store = _open_workspaces(settings)
+    cleaned = store.clean(older_than=parse_seconds(older_than, "older_than")) if older_than else store.sweep()
+    return {
+        "removed": [info.id for info in cleaned.removed],
+        "in_use": [info.id for info in cleaned.in_use],
+        "failures": list(cleaned.failures),
+    }
+
+
+# The API --------------------------------------------------------------------------------------------------------------
+
+
+class AdminRequest:
+    """A request below `/admin`, of a caller with the role `admin`."""
+
+    def __init__(self, exchange: HttpExchange, parts: HostParts, name: str) -> None:
+        self.exchange = exchange
+        self.parts = parts
+        self.name = name
+
+    async def read_json(self) -> dict[str, Any]:
+        """The body as a JSON object; empty if there is none."""
+        body = await read_body(self.exchange, _MAX_BODY)
+        if not body.strip():
+            return {}
+        check_json(self.exchange.headers.get(b"content-type"))
+        value = read_json(body)
+        if not isinstance(value, dict):
+            raise InvalidArgument("body", "expected a JSON object")
+        return cast("dict[str, Any]", value)
+
+    def query(self, name: str) -> str:
+        found = dict(parse_qsl(self.exchange.scope["query_string"].decode("latin-1"), errors="replace"))
+        return found.get(name, "")
+
+
+async def _show_status(request: AdminRequest) -> Mapping[str, Any]:
+    return {**describe_status(request.parts), "sources": await list_sources(request.parts)}
+
+
+async def _reload(request: AdminRequest) -> Mapping[str, Any]:
+    return await reload_skills(request.parts)
+
+
+async def _list_keys(request: AdminRequest) -> Mapping[str, Any]:
+    return {"keys": [key_json(key) for key in read_keys(request.parts.settings.host_keys)]}
+
+
+async def _create_key(request: AdminRequest) -> Mapping[str, Any]:
+    given = await request.read_json()
+    key, stored = await asyncio.to_thread(create_host_key, request.parts.settings, given)
+    return {"key": key, **key_json(stored)}
+
+
+async def _rotate_key(request: AdminRequest) -> Mapping[str, Any]:
+    path = request.parts.settings.host_keys
+    key, stored = await asyncio.to_thread(rotate_key, path, request.name, now=datetime.now(UTC))
+    return {"key": key, **key_json(stored)}
+
+
+async def _revoke_key(request: AdminRequest) -> Mapping[str, Any]:
+    stored = await asyncio.to_thread(revoke_key, request.parts.settings.host_keys, request.name)
+    return {"revoked": stored.name}
+
+
+async def _list_sessions(request: AdminRequest) -> Mapping[str, Any]:
+    found = await _get_console(request.parts).sessions.list()
+    return {"sessions": [one.to_dict() for one in found]}
+
+
+async def _end_session(request: AdminRequest) -> Mapping[str, Any]:
+    await _get_console(request.parts).sessions.end(request.name)
+    return {"ended": request.name}
+
+
+async def _list_packages(request: AdminRequest) -> Mapping[str, Any]:
+    found = await asyncio.to_thread(_open_environments(request.parts.settings).list)
+    return {"environments": [one.to_dict() for one in found]}
+
+
+async def _clean_packages(request: AdminRequest) -> Mapping[str, Any]:
+    older_than = str((await request.read_json()).get("older_than", "30d"))
+    return {"removed": await asyncio.to_thread(clean_environments, request.parts.settings, older_than)}
+
+
+async def _list_workspaces(request: AdminRequest) -> Mapping[str, Any]:
+    found = await asyncio.to_thread(_open_workspaces(request.parts.settings).list)
+    return {"workspaces": [info.to_dict() for info in found]}
+
+
+async def _clean_workspaces(request: AdminRequest) -> Mapping[str, Any]:
+    older_than = str((await request.read_json()).get("older_than", ""))
+    return await asyncio.to_thread(clean_workspaces, request.parts.settings, older_than)
+
+
+async def _show_doctor(request: AdminRequest) -> Mapping[str, Any]:
+    name = request.query("skill")
+    skill = None
+    if name:
+        snapshot = (await _get_console(request.parts).open_catalog()).snapshot
+        skill = snapshot.find(name)
+    checks = await run_doctor(request.parts, skill)
+    return {"ok": all(check["ok"] or not check["required"] for check in checks), "checks": checks}
+
+
+AdminHandler = Callable[[AdminRequest], Awaitable[Mapping[str, Any]]]
+_NAME = r"(?P<name>[^/:]+)"
+_ROUTES: Sequence[tuple[str, re.Pattern[str], AdminHandler]] = tuple(
+    (method, re.compile(pattern), handler)
+    for method, pattern, handler in (
+        ("GET", "status", _show_status),
+        ("POST", "reload", _reload),
+        ("GET", "keys", _list_keys),
+        ("POST", "keys", _create_key),
+        ("POST", rf"keys/{_NAME}:rotate", _rotate_key),
+        ("DELETE", rf"keys/{_NAME}", _revoke_key),
+        ("GET", "sessions", _list_sessions),
+        ("DELETE", rf"sessions/{_NAME}", _end_session),
+        ("GET", "packages", _list_packages),
+        ("POST", "packages:clean", _clean_packages),
+        ("GET", "workspaces", _list_workspaces),
+        ("POST", "workspaces:clean", _clean_workspaces),
+        ("GET", "doctor", _show_doctor),
+    )
+)
+
+
+async def handle_admin(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """Routes below `/admin`. Raises `Forbidden` without the role `admin`."""
+    principal.require_role("admin")
+    if parts.console is None:
+        raise HttpRefusal(http.unknown_address(exchange.path))
+    path = exchange.scope["path_params"]["path"]
+    allowed: list[str] = []
+    for method, pattern, handler in _ROUTES:
+        match = pattern.fullmatch(path)
+        if match is None:
+            continue
+        if exchange.method in (method, "HEAD" if method == "GET" else method):
+            name = match.groupdict().get("name", "")
+            result = await handler(AdminRequest(exchange, parts, name))
+            return build_document(result, exchange.trace, latency_ms=exchange.latency_ms)
+        allowed.append(method)
+    if allowed:
+        raise HttpRefusal(http.wrong_method(exchange.method, allowed), allow=tuple(allowed))
+    raise HttpRefusal(http.unknown_address(exchange.path))
+
+
+# The pages ------------------------------------------------------------------------------------------------------------
+
+TABS = ("overview", "keys", "sessions", "sources", "storage", "doctor")
+
+
+async def show_host(request: "PageRequest") -> HttpResponse:
+    return await _render_host(request, request.query.get("tab", TABS[0]))
+
+
+async def _render_host(request: "PageRequest", tab: str, **more: Any) -> HttpResponse:
+    parts = request.host
+    if tab not in TABS:
+        raise InvalidArgument("tab", f"{tab[:50]!r} is not one of {', '.join(TABS)}")
+    if tab != TABS[0]:
+        request.caller.require_role("admin")
+    context: dict[str, Any] = {
+        "tab": tab,
+        "status": describe_status(parts),
+        "new_key": None,
+        "message": "",
+        "roles": ROLES,
+    }
+    settings = parts.settings
+    match tab:
+        case "keys":
+            context["keys"] = [key_json(key) for key in read_keys(settings.host_keys)]
+        case "sessions":
+            context["sessions"] = await _get_console(parts).sessions.list()
+        case "sources":
+            snapshot = (await _get_console(parts).open_catalog()).snapshot
+            context |= {
+                "sources": await list_sources(parts),
+                "problems": [*snapshot.problems, *parts.registry.problems],
+            }
+        case "storage":
+            context["environments"] = await asyncio.to_thread(_open_environments(settings).list)
+            context["workspaces"] = await asyncio.to_thread(_open_workspaces(settings).list)
+        case "doctor":
+            context["checks"] = await run_doctor(parts) if request.query.get("check") else []
+        case _:
+            context["sources"] = await list_sources(parts) if request.caller.has_role("admin") else []
+    return request.render("host.html", {**context, **more}, block="panel")
+
+
+async def create_key_page(request: "PageRequest") -> HttpResponse:
+    """Create a key and show it, once."""
+    fields = {name: values[-1] for name, values in (await request.form()).items() if values[-1]}
+    key, stored = await asyncio.to_thread(create_host_key, request.host.settings, fields)
+    return await _render_host(request, "keys", new_key={"key": key, "name": stored.name})
+
+
+async def rotate_key_page(request: "PageRequest") -> HttpResponse:
+    path, name = request.host.settings.host_keys, request.params["name"]
+    key, _ = await asyncio.to_thread(rotate_key, path, name, now=datetime.now(UTC))
+    return await _render_host(request, "keys", new_key={"key": key, "name": name})
+
+
+async def revoke_key_page(request: "PageRequest") -> HttpResponse:
+    await asyncio.to_thread(revoke_key, request.host.settings.host_keys, request.params["name"])
+    return request.redirect("/console/host?tab=keys")
+
+
+async def end_session_page(request: "PageRequest") -> HttpResponse:
+    await request.console.sessions.end(request.params["name"])
+    return request.redirect("/console/host?tab=sessions")
+
+
+async def reload_page(request: "PageRequest") -> HttpResponse:
+    found = await reload_skills(request.host)
+    changes = [names for kind in found.values() for names in kind.values()]
+    message = request.translate("Reloaded: {n} changes.", n=sum(map(len, changes)))
+    return await _render_host(request, "sources", message=message)
+
+
+async def clean_page(request: "PageRequest") -> HttpResponse:
+    """Remove what was not used for a while."""
+    older_than = (await request.form()).get("older_than", [""])[-1]
+    settings = request.host.settings
+    if request.params["name"] == "packages":
+        count = len(await asyncio.to_thread(clean_environments, settings, older_than or "30d"))
+    elif request.params["name"] == "workspaces":
+        count = len((await asyncio.to_thread(clean_workspaces, settings, older_than))["removed"])
+    else:
+        raise HttpRefusal(http.unknown_address(request.exchange.path))
+    return await _render_host(request, "storage", message=request.translate("{n} removed.", n=count))
+
+
+PAGES = (
+    ("GET", "/console/host", show_host),
+    ("POST", "/console/host/keys", create_key_page, "admin"),
+    ("POST", "/console/host/keys/{name}/rotate", rotate_key_page, "admin"),
+    ("POST", "/console/host/keys/{name}/revoke", revoke_key_page, "admin"),
+    ("POST", "/console/host/sessions/{name}/end", end_session_page, "admin"),
+    ("POST", "/console/host/reload", reload_page, "admin"),
+    ("POST", "/console/host/clean/{name}", clean_page, "admin"),
+)
