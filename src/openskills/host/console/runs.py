@@ -56,7 +56,8 @@ async def show_runs(request: PageRequest) -> HttpResponse:
     more = found[PAGE_SIZE - 1].id if len(found) > PAGE_SIZE else ""
     context = {
         "records": found[:PAGE_SIZE],
-        "given": given,
+        "given": {**dict.fromkeys(names, ""), **given},
+        "is_filtered": bool(given.keys() - {"range"}),
         "here": f"/console/runs?{urlencode({**given, **({'before': wanted.before} if wanted.before else {})})}",
         "more": f"/console/runs?{urlencode({**given, 'before': more})}" if more else "",
         "before": wanted.before,
@@ -122,7 +123,8 @@ async def load_run(request: PageRequest, run_id: str) -> RunView:
     await request.host.history.recover()
     found = await request.host.runs.describe(run_id, principal=find_owner(request.caller))
     run = found.run
-    document = {**found.to_dict(), "result": None, "request": None}
+    missing = dict.fromkeys(("latency_ms", "memory_bytes", "isolation", "message", "phases"))
+    document = {**missing, **found.to_dict(), "result": None, "request": None}
     result = json.loads(run.result) if run is not None and run.result is not None else None
     if result is None and found.record is not None and found.record.output is not None:
         result = _parse_object(found.record.output)

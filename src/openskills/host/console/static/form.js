@@ -2,7 +2,6 @@
 // What it does not know becomes a field for JSON. The server validates; its errors are shown at the fields.
 
 const root = document.getElementById("schema-form");
-if (root) start();
 
 function start() {
   const text = document.getElementById("input");
@@ -62,6 +61,8 @@ function start() {
     document.getElementById(`tab-${other}`).click();
     document.getElementById(`tab-${other}`).focus();
   });
+  // The server validates, with the whole schema.
+  text.form.noValidate = true;
   let chosen = select(location.hash === "#json" ? "json" : "form");
   root.addEventListener("input", keep);
   root.addEventListener("change", keep);
@@ -166,10 +167,10 @@ function textField(schema, value, name, pointer, context) {
     ? element("textarea", { rows: 4, spellcheck: "false" })
     : element("input", { type: types[schema.format] ?? "text", autocomplete: "off", maxlength: schema.maxLength, list: undefined });
   control.value = shown;
-  // Without a value at first and no text now, the field is left out, unless it is required.
-  const wasSet = typeof value === "string";
+  // Without a value at first and no text now, the field is left out; the server says if that is wrong.
+  const wasSet = typeof value === "string" || context.isItem;
   const box = frame(control, schema, name, pointer, context, context.required);
-  const read = () => (control.value === "" && !wasSet && !context.required ? undefined : control.value);
+  const read = () => (control.value === "" && !wasSet ? undefined : control.value);
   return { element: box, read };
 }
 
@@ -266,7 +267,7 @@ function objectField(schema, value, name, pointer, context) {
   const fields = {};
   for (const [key, one] of Object.entries(schema.properties ?? {})) {
     const first = key in given ? given[key] : value === undefined ? resolve(one, context.schema).default : given[key];
-    fields[key] = build(one, first, key, step(pointer, key), { ...context, required: required.includes(key) });
+    fields[key] = build(one, first, key, step(pointer, key), { ...context, required: required.includes(key), isItem: false });
     box.append(fields[key].element);
   }
   const extra = Object.entries(given).filter(([key]) => !(key in fields));
@@ -277,7 +278,7 @@ function objectField(schema, value, name, pointer, context) {
     const add = (key, one) => {
       const label = element("input", { "aria-label": root.dataset.name, placeholder: root.dataset.name, autocomplete: "off" });
       label.value = key;
-      const field = build(inner, one, root.dataset.value, step(pointer, key), { ...context, required: true });
+      const field = build(inner, one, root.dataset.value, step(pointer, key), { ...context, required: true, isItem: true });
       const row = { label, field };
       const line = element("div", { class: "item" }, label, field.element, removeButton(() => {
         rows.splice(rows.indexOf(row), 1);
@@ -310,7 +311,7 @@ function arrayField(schema, value, name, pointer, context) {
   const add = (one) => {
     const place = fields.length;
     const label = root.dataset.item.replace("{n}", String(place + 1));
-    const field = build(schema.items ?? {}, one, label, step(pointer, place), { ...context, required: true });
+    const field = build(schema.items ?? {}, one, label, step(pointer, place), { ...context, required: true, isItem: true });
     const line = element("div", { class: "item" }, field.element, removeButton(() => {
       fields.splice(fields.indexOf(field), 1);
       line.remove();
@@ -346,7 +347,7 @@ function choiceField(schema, variants, value, name, pointer, context) {
     const { title, description, ...rest } = { ...common, ...chosen, properties: chosen.properties || common.properties ? { ...common.properties, ...chosen.properties } : undefined };
     const plain = Object.fromEntries(Object.entries(rest).filter(([, one]) => one !== undefined));
     if (plain.type === "null") field = { element: say("null"), read: () => null };
-    else field = build(plain, first, "", pointer, { ...context, errors: context.errors.filter((one) => one.pointer !== pointer), required: true });
+    else field = build(plain, first, "", pointer, { ...context, errors: context.errors.filter((one) => one.pointer !== pointer) });
     holder.replaceChildren(field.element);
   };
   control.addEventListener("change", () => show(undefined));
@@ -385,3 +386,5 @@ function removeButton(act) {
   });
   return button;
 }
+
+if (root) start();
