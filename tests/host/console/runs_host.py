@@ -1,7 +1,7 @@
 """A host with skills to try: functions with schemas, a program, and a skill with scripts."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,18 @@ ORDER_SCHEMA: dict[str, Any] = {
         "address": {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}},
         "payment": {
             "oneOf": [
-                {"title": "Card", "type": "object", "required": ["number"], "properties": {"number": {"type": "string"}}},
-                {"title": "Invoice", "type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}},
+                {
+                    "title": "Card",
+                    "type": "object",
+                    "required": ["number"],
+                    "properties": {"number": {"type": "string"}},
+                },
+                {
+                    "title": "Invoice",
+                    "type": "object",
+                    "required": ["days"],
+                    "properties": {"days": {"type": "integer"}},
+                },
             ]
         },
         "scan": {"type": "string", "contentEncoding": "base64"},
@@ -67,11 +77,13 @@ sys.stdin.readline()
 
 
 @contextmanager
-def open_runs_console(directory: Path, browser: Browser, **changes: Any) -> Iterator[ConsoleHost]:
+def open_runs_console(directory: Path, browser: Browser, **changes: Any) -> Generator[ConsoleHost]:
     """A console with the hosted skills `order` and `waiting`, and the skill `reporter`."""
     reporter = directory / "skills" / "reporter"
     (reporter / "scripts").mkdir(parents=True, exist_ok=True)
-    (reporter / "SKILL.md").write_text("---\nname: reporter\ndescription: Makes reports.\n---\nRun scripts/report.py.\n")
+    (reporter / "SKILL.md").write_text(
+        "---\nname: reporter\ndescription: Makes reports.\n---\nRun scripts/report.py.\n"
+    )
     for name, text in SCRIPTS.items():
         (reporter / "scripts" / f"{name}.py").write_text(text)
     schema = json.dumps(ORDER_SCHEMA)

@@ -10,8 +10,8 @@ from openskills.host.history import RunStatistics
 from openskills.host.model import PHASES
 
 _WIDTH, _ROW, _LABEL, _VALUE = 640.0, 26, 84.0, 84.0
-_HEIGHT, _LEFT, _BOTTOM, _TOP = 132.0, 44.0, 20.0, 8.0
-_TICKS = (1, 2, 5)
+_SPAN, _HEIGHT, _LEFT, _BOTTOM, _TOP = 480.0, 132.0, 46.0, 20.0, 8.0
+_TICKS = (2, 4, 10)
 
 
 def draw_waterfall(phases: Mapping[str, float], labels: Mapping[str, str], title: str) -> Markup:
@@ -50,7 +50,7 @@ def draw_waterfall(phases: Mapping[str, float], labels: Mapping[str, str], title
 def draw_calls(series: Sequence[RunStatistics], title: str) -> Markup:
     """Bars of calls over time, with the failed ones in another colour."""
     top = _round_up(max((one.calls for one in series), default=0))
-    step = (_WIDTH - _LEFT) / max(len(series), 1)
+    step = (_SPAN - _LEFT) / max(len(series), 1)
     bars = [
         Markup(
             '<g><title>{}: {} / {}</title><rect class="calls" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
@@ -91,7 +91,7 @@ def _find_bar(place: int, step: float, value: float, top: float, *, below: float
 
 
 def _draw_line(values: Sequence[float | None], top: float) -> str:
-    step, height = (_WIDTH - _LEFT) / max(len(values), 1), _HEIGHT - _TOP - _BOTTOM
+    step, height = (_SPAN - _LEFT) / max(len(values), 1), _HEIGHT - _TOP - _BOTTOM
     drawn, is_open = list[str](), False
     for place, value in enumerate(values):
         if value is None:
@@ -99,7 +99,7 @@ def _draw_line(values: Sequence[float | None], top: float) -> str:
             continue
         x, y = _LEFT + (place + 0.5) * step, _TOP + height * (1 - value / top)
         # A point without neighbours is a short line, so that it can be seen.
-        drawn.append(f"L{x:.1f} {y:.1f}" if is_open else f"M{x - 1.5:.1f} {y:.1f}L{x + 1.5:.1f} {y:.1f}")
+        drawn.append(f"L{x:.1f} {y:.1f}" if is_open else f"M{x - 3:.1f} {y:.1f}L{x + 3:.1f} {y:.1f}")
         is_open = True
     return "".join(drawn)
 
@@ -109,17 +109,17 @@ def _frame(series: Sequence[RunStatistics], label: str, levels: Sequence[str], c
     grid = [
         Markup(
             '<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/><text x="{}" y="{:.1f}" class="axis">{}</text>'
-        ).format(_LEFT, _WIDTH, y, y, _LEFT - 6, y + 4, level)
+        ).format(_LEFT, _SPAN, y, y, _LEFT - 6, y + 4, level)
         for y, level in zip((_TOP, _TOP + height / 2), levels, strict=True)
     ]
     base = Markup('<line class="base" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
-        _LEFT, _WIDTH, _HEIGHT - _BOTTOM, _HEIGHT - _BOTTOM
+        _LEFT, _SPAN, _HEIGHT - _BOTTOM, _HEIGHT - _BOTTOM
     )
     marks = [(0, "start"), (len(series) // 2, "middle"), (len(series) - 1, "end")] if len(series) > 2 else []
-    step = (_WIDTH - _LEFT) / max(len(series), 1)
+    step = (_SPAN - _LEFT) / max(len(series), 1)
     times = [
         Markup('<text x="{:.1f}" y="{}" class="time {}">{}</text>').format(
-            _LEFT + (place + 0.5) * step if anchor == "middle" else (_LEFT if anchor == "start" else _WIDTH),
+            _LEFT + (place + 0.5) * step if anchor == "middle" else (_LEFT if anchor == "start" else _SPAN),
             _HEIGHT - 5,
             anchor,
             _format_time(series[place].began),
@@ -128,16 +128,16 @@ def _frame(series: Sequence[RunStatistics], label: str, levels: Sequence[str], c
     ]
     inside = Markup("").join([*grid, *content, base, *times])
     return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        int(_WIDTH), int(_HEIGHT), escape(label), inside
+        int(_SPAN), int(_HEIGHT), escape(label), inside
     )
 
 
 def _round_up(value: float) -> float:
-    """The next of 1, 2, 5, 10, 20, 50, … that is not smaller."""
+    """The next of 2, 4, 10, 20, 40, 100, … that is not smaller."""
     power = 1.0
-    while power * 5 < value:
+    while power * 10 < value:
         power *= 10
-    return next((power * tick for tick in _TICKS if power * tick >= value), power * 10)
+    return next((power * tick for tick in _TICKS if power * tick >= value), power * 20)
 
 
 def _format_time(at: float) -> str:

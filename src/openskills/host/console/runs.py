@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, quote, urlencode
 
 from markupsafe import Markup
@@ -19,7 +19,7 @@ from openskills.host.auth import Principal
 from openskills.host.commands import COMMAND_KIND
 from openskills.host.console.charts import draw_calls, draw_latency, draw_waterfall
 from openskills.host.console.markdown import render_markdown
-from openskills.host.console.pages import PageRequest, build_page
+from openskills.host.console.pages import PageRequest, build_page, format_duration, format_size
 from openskills.host.history import UNFINISHED
 from openskills.host.http import HttpResponse
 from openskills.host.routes import build_download, find_owner, read_run_filter, run_again
@@ -137,7 +137,7 @@ def _parse_object(text: bytes) -> Mapping[str, Any] | None:
     except ValueError:
         # A body that was cut.
         return None
-    return found if isinstance(found, dict) else None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
 async def show_run(request: PageRequest) -> HttpResponse:
@@ -155,7 +155,7 @@ async def show_run(request: PageRequest) -> HttpResponse:
         "tags": _STATES,
         "log": log,
         "is_cut": cut,
-        "command": _format_command(asked.get("command")),
+        "command": format_command(asked.get("command")),
         "has_terminal": asked.get("tty") is True,
         "takes_input": view.is_unfinished and can_write and (asked.get("interactive") or asked.get("tty")),
         "can_cancel": view.is_unfinished and request.caller.has_role("run") and view.details.run is not None,
@@ -175,8 +175,9 @@ def _is_owner(view: RunView, principal: Principal) -> bool:
     return view.document["who"] == principal.name
 
 
-def _format_command(command: object) -> str:
-    return " ".join(map(str, command)) if isinstance(command, list) else str(command or "")
+def format_command(command: object) -> str:
+    """A command line, or a list of words, as text."""
+    return " ".join(map(str, cast("list[object]", command))) if isinstance(command, list) else str(command or "")
 
 
 def _format_json(value: object) -> str:
@@ -199,8 +200,8 @@ def _find_form(view: RunView) -> str:
 
 
 def _list_files(view: RunView) -> list[dict[str, Any]]:
-    listed = view.data.get("output_files") if view.is_command else None
-    return [one for one in listed or [] if isinstance(one, dict) and isinstance(one.get("name"), str)]
+    listed = cast("list[dict[str, Any]] | None", view.data.get("output_files") if view.is_command else None)
+    return [one for one in listed or [] if isinstance(one.get("name"), str)]
 
 
 async def show_log(request: PageRequest) -> HttpResponse:
@@ -221,9 +222,13 @@ async def compare_runs(request: PageRequest) -> HttpResponse:
     compared = await request.host.runs.compare(*chosen, principal=find_owner(request.caller))
     views = [await load_run(request, one) for one in chosen]
     rows = [
-        {"field": one["field"], "a": _describe(one["a"]), "b": _describe(one["b"])}
+        {
+            "field": _COMPARED[one["field"]],
+            "a": _describe(one["field"], one["a"]),
+            "b": _describe(one["field"], one["b"]),
+        }
         for one in compared["differences"]
-        if one["field"] not in ("phases", "result", "request")
+        if one["field"] in _COMPARED
     ]
     context = {
         "views": views,
@@ -233,18 +238,38 @@ async def compare_runs(request: PageRequest) -> HttpResponse:
         "results": [
             _format_json((view.result or {}).get("data") or (view.result or {}).get("error")) for view in views
         ],
-        "log": compared["log"],
+        "log": [strip_escapes(line.encode("utf-8", "replace")) for line in compared["log"]],
         "tags": _STATES,
     }
     return request.render("compare.html", context)
 
 
-def _describe(value: object) -> str:
-    return value if isinstance(value, str) else "–" if value is None else json.dumps(value, ensure_ascii=False)
+_COMPARED = {
+    "skill_id": "Skill",
+    "version": "Version",
+    "kind": "Kind",
+    "who": "Key",
+    "code": "Status code",
+    "message": "Error",
+    "latency_ms": "Time",
+    "isolation": "Isolation",
+    "memory_bytes": "Memory",
+    "bytes_in": "Size of the input",
+    "bytes_out": "Size of the output",
+}
+"""The fields of a comparison that are shown as rows, with their names."""
+
+
+def _describe(field: str, value: Any) -> str:
+    if value is None or value == "":
+        return "–"
+    if field == "latency_ms":
+        return format_duration(value / 1000)
+    return format_size(value) if field in ("memory_bytes", "bytes_in", "bytes_out") else str(value)
 
 
 def _compare_phases(views: Sequence[RunView]) -> list[tuple[str, float | None, float | None]]:
-    first, second = (view.document.get("phases") or {} for view in views)
+    first, second = (cast("dict[str, float]", view.document.get("phases") or {}) for view in views)
     return [(name, first.get(name), second.get(name)) for name in dict.fromkeys([*first, *second])]
 
 

@@ -12,7 +12,7 @@ from openskills.executors.files.tree import choose_upload_name
 from openskills.executors.spec import INPUTS
 from openskills.host.commands import MAX_UPLOAD_BYTES
 from openskills.host.console.pages import PageRequest
-from openskills.host.console.runs import load_run
+from openskills.host.console.runs import format_command, load_run
 from openskills.host.http import HttpRefusal, HttpResponse, read_body
 from openskills.host.invoke import RunStarter
 from openskills.host.registry.registry import RegistryEntry
@@ -66,9 +66,7 @@ async def show_form(request: PageRequest) -> HttpResponse:
 
 def build_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The defaults of the fields of a schema."""
-    fields = schema.get("properties")
-    if not isinstance(fields, Mapping):
-        return {}
+    fields = cast("Mapping[str, Any]", schema.get("properties") or {})
     return {name: one["default"] for name, one in fields.items() if isinstance(one, Mapping) and "default" in one}
 
 
@@ -107,8 +105,8 @@ async def call_skill(request: PageRequest) -> HttpResponse:
         asked = asked._replace(traceparent=trace.here, parent=trace.parent)
         run = await RunStarter(request.host.host, request.host.runs).start_run(asked)
     except HttpRefusal as refused:
-        found = refused.failure.details.get("errors")
-        errors = found if isinstance(found, list) else [{"pointer": "", "message": refused.failure.message}]
+        other = [{"pointer": "", "message": refused.failure.message}]
+        errors = cast("list[dict[str, str]]", refused.failure.details.get("errors") or other)
         return _render_form(request, entry, text, errors, status=refused.failure.code)
     except InvalidArgument as error:
         return _render_form(request, entry, text, [{"pointer": "", "message": error.message}], status=400)
@@ -139,7 +137,6 @@ async def _render_command(
 ) -> HttpResponse:
     commands, caller = request.host.commands, request.caller
     skill = await commands.find_skill(caller, request.params["name"])
-    command = given.get("command")
     try:
         files = await commands.list_files(caller, str(given["workspace"]))
     except InvalidArgument as fault:
@@ -147,7 +144,7 @@ async def _render_command(
     context = {
         "skill": skill,
         "given": given,
-        "command": " ".join(map(str, command)) if isinstance(command, list) else command or "",
+        "command": format_command(given.get("command")),
         "files": files,
         "error": error,
         "scripts_of_skill": [one.path for one in skill.resources() if one.path.startswith("scripts/")][:50],

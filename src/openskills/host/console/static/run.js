@@ -109,22 +109,22 @@ function followEvents() {
 /** Replace the parts of the page that change with the state of the run, by those of the page as it is now. */
 async function refresh() {
   try {
-    for (const wait of [0, 150, 600]) {
+    for (const wait of [0, 150, 600, 2000]) {
       await new Promise((resolve) => { setTimeout(resolve, wait); });
       const answer = await fetch(location.href, { headers: { accept: "text/html" } });
       if (!answer.ok) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const isOver = !["queued", "running"].includes(page.getElementById("state")?.dataset.state);
+      const isRecorded = !page.getElementById("waterfall")?.hidden;
       for (const id of ["state", "actions", "problem", "waterfall", "output", "about"]) {
         const fresh = page.getElementById(id);
         const old = document.getElementById(id);
         if (fresh && old && !old.contains(document.activeElement)) old.replaceWith(document.adoptNode(fresh));
       }
-      const state = page.getElementById("state")?.dataset.state;
-      const isOver = !["queued", "running"].includes(state);
       if (isOver) document.getElementById("input-form")?.remove();
       if (isOver) document.getElementById("terminal-hint")?.remove();
       // The history gets its row a moment after the end.
-      if (!isOver || !page.getElementById("waterfall")?.hidden) return;
+      if (!isOver || isRecorded) return;
     }
   } catch {
     // Offline for a moment; the next event or a reload shows the rest.
