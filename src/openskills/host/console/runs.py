@@ -215,7 +215,8 @@ async def show_log(request: PageRequest) -> HttpResponse:
 async def compare_runs(request: PageRequest) -> HttpResponse:
     """Two runs side by side: the parameter `run` twice."""
     query = parse_qs(request.exchange.scope["query_string"].decode("latin-1"))
-    chosen = query.get("run", [])
+    # Ids begin with the time: the older run comes first.
+    chosen = sorted(query.get("run", []))
     if len(chosen) != 2:
         raise InvalidArgument("run", request.translate("choose exactly two runs to compare"))
     await request.host.history.recover()

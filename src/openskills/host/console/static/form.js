@@ -165,7 +165,7 @@ function textField(schema, value, name, pointer, context) {
   const long = (schema.maxLength ?? 0) > 200 || schema.format === "multiline" || shown.includes("\n") || /text|content|body|prompt|stdin/i.test(name);
   const control = long && !types[schema.format]
     ? element("textarea", { rows: 4, spellcheck: "false" })
-    : element("input", { type: types[schema.format] ?? "text", autocomplete: "off", maxlength: schema.maxLength, list: undefined });
+    : element("input", { type: types[schema.format] ?? "text", autocomplete: "off" });
   control.value = shown;
   // Without a value at first and no text now, the field is left out; the server says if that is wrong.
   const wasSet = typeof value === "string" || context.isItem;
