@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 LOGS = HERE.parent / ".bench" / "logs"
 NAMES = (
     *("running", "tools", "context", "host", "mcp", "langchain", "discovery"),
-    *("token_report", "prompt_cache", "selection", "scale", "safety"),
+    *("token_report", "prompt_cache", "selection", "scale", "safety", "console"),
 )
 LIMIT = 600.0
 """Seconds that one may take; all together take less than 1,200."""

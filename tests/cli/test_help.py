@@ -47,7 +47,7 @@ def test_every_command_that_prints_data_has_json(openskills: Command) -> None:
     # `serve` and `mcp` run until they are stopped, `help` prints text.
     without = [words for words in command_lines() if "  --json " not in openskills(*words, "--help").out]
     groups = [words for words in without if not words or isinstance(ROOT.commands[words[0]], TyperGroup)]
-    assert [words for words in without if words not in groups] == [("serve",), ("mcp",), ("help",)]
+    assert [words for words in without if words not in groups] == [("serve",), ("ui",), ("mcp",), ("help",)]
     assert all(len(words) < 2 for words in groups)
 
 

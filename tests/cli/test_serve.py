@@ -192,8 +192,8 @@ def test_what_a_key_may_do_is_kept_and_listed(openskills: Command) -> None:
     (kept,) = read_keys(path_of(openskills))
     assert (kept.scopes, kept.rate_per_second, kept.burst, kept.concurrency) == (("file_*", "echo"), 2.5, 9, 2)
     (line,) = openskills("keys", "list").lines
-    name, begins, scopes, said, created, expires = line.split("\t")
-    assert (name, begins, scopes) == ("partner", kept.hint, "file_* echo")
+    name, begins, scopes, said, created, expires, role = line.split("\t")
+    assert (name, begins, scopes, role) == ("partner", kept.hint, "file_* echo", "run")
     assert said == "2.5/s, burst 9, 2 concurrent"
     assert (created, expires) == (kept.created, kept.expires)
     listed = openskills("keys", "list", "--json")
@@ -205,7 +205,7 @@ def test_a_person_sees_which_keys_end(openskills: Command) -> None:
     openskills("keys", "new", "old", "--expires", "0s")
     openskills("keys", "new", "lasting")
     shown = openskills.on_terminal("keys", "list").lines
-    assert [line.split()[-1] for line in shown[-2:]] == ["expired", "never"]
+    assert [line.split()[-2] for line in shown[-2:]] == ["expired", "never"]
 
 
 def test_a_revoked_key_is_gone(openskills: Command) -> None:

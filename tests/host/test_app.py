@@ -57,7 +57,7 @@ def test_the_curl_command_of_the_document_works_as_it_stands(tmp_path: Path) -> 
     ("method", "path", "status"),
     [
         ("GET", "/nope", 404),
-        ("GET", "/", 404),
+        ("GET", "/nowhere", 404),
         ("GET", "/skills/", 404),
         ("GET", "/skills/nope", 404),
         ("GET", "/skills/echo/more", 404),

@@ -278,8 +278,8 @@ def new(
 def list_keys(context: typer.Context, as_json: Json = False) -> None:
     """List the keys with their owners, prefixes, scopes, roles and limits.
 
-    In a pipe each key is one line of tab-separated fields: name, prefix, scopes, role, limits, creation and expiry
-    (UTC).
+    In a pipe each key is one line of tab-separated fields: name, prefix, scopes, limits, creation and expiry (UTC),
+    and role.
     """
     from openskills.host.auth import read_keys
 
@@ -288,7 +288,7 @@ def list_keys(context: typer.Context, as_json: Json = False) -> None:
         say_json({"keys": [_key_json(key) for key in found]})
         return
     columns = [Column("key", "bold cyan"), Column("prefix"), Column("scopes", wide=True)]
-    columns += [Column(title) for title in ("role", "limits", "created", "expires")]
+    columns += [Column(title) for title in ("limits", "created", "expires", "role")]
     show_table(columns, [_key_cells(key, short=sys.stdout.isatty()) for key in found])
     if not found:
         warn("no keys; `openskills keys new NAME` creates one")
@@ -339,7 +339,7 @@ def _key_cells(key: "StoredKey", *, short: bool) -> tuple[str, ...]:
     if short:
         is_expired = key.expires_at is not None and key.expires_at <= datetime.now(UTC).timestamp()
         created, expires = created[:10], "expired" if is_expired else expires[:10] or "never"
-    return escape_line(key.name), key.hint, " ".join(key.scopes), key.role, key.describe_limits(), created, expires
+    return escape_line(key.name), key.hint, " ".join(key.scopes), key.describe_limits(), created, expires, key.role
 
 
 def _key_json(key: "StoredKey") -> dict[str, object]:

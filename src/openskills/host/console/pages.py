@@ -171,10 +171,10 @@ class PageRequest:
 
     async def form(self) -> dict[str, list[str]]:
         """The fields of a form in the body. Raises `UnsupportedMedia` and `HttpRefusal`."""
-        kind = (self.exchange.header(b"content-type") or "").partition(";")[0].strip()
-        if kind != "application/x-www-form-urlencoded":
-            raise UnsupportedMedia(f"unsupported Content-Type {kind[:100]!r}; send a form")
         body = await read_body(self.exchange, _MAX_FORM)
+        kind = (self.exchange.header(b"content-type") or "").partition(";")[0].strip()
+        if body and kind != "application/x-www-form-urlencoded":
+            raise UnsupportedMedia(f"unsupported Content-Type {kind[:100]!r}; send a form")
         fields: dict[str, list[str]] = {}
         for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=1_000):
             fields.setdefault(name, []).append(value)
