@@ -116,7 +116,10 @@ def serve(directory: Path) -> Generator[str]:
 
 
 SALES = "month,region,amount\n" + "".join(f"2026-{n % 12 + 1:02},{'NSEW'[n % 4]},{n * 37 % 500}\n" for n in range(400))
-REPORT = "python scripts/report.py inputs/sales.csv --output out/report.md && printf '\\033[32mdone\\033[0m\\n'"
+REPORT = """\
+python scripts/report.py inputs/sales.csv --output out/report.md
+python scripts/chart.py inputs/sales.csv --x month --y amount --output out/chart.svg
+printf '\\033[32m%s\\033[0m\\n' "$(head -1 out/report.md)"; tail -n +2 out/report.md; ls out >&2"""
 
 
 def start_runs(page: Page, url: str) -> dict[str, str]:

@@ -6,16 +6,18 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from openskills.cli.ui import create_link
 from openskills.host.console.charts import draw_calls, draw_latency, draw_waterfall
+from openskills.host.console.try_it import build_defaults
 from openskills.host.history import RunStatistics
 from openskills.settings import Settings
 from tests.host.console.conftest import ConsoleHost, check_accessibility
 from tests.host.console.runs_host import open_runs_console
-from tests.host.hosting import Waiting, eventually
+from tests.host.hosting import Waiting, eventually, key_in
 from tests.servers.warm_openskills import WarmProcess, start_openskills
 
 
@@ -314,7 +316,7 @@ def test_the_pages_are_accessible_in_both_languages_and_themes(
         reader.locator("main").wait_for()
         check_accessibility(reader, axe)
     if locale == "zh-CN":
-        expect(reader.locator("nav").first).to_contain_text("运行记录")
+        expect(reader.locator("nav").first).to_contain_text("运行")
 
 
 def test_a_host_that_is_killed_during_a_run_shows_it_as_interrupted_after_a_restart(
@@ -388,3 +390,38 @@ def test_a_waiting_skill_is_listed_as_running_and_can_be_cancelled_from_its_page
         page.get_by_role("button", name="Cancel").click()
         expect(page.locator("#state")).to_contain_text("cancelled")
         assert waiting.cancelled.is_set()
+
+
+@pytest.mark.parametrize("schema", [{}, {"properties": {}}, {"properties": {"a": True, "b": {"default": None}}}])
+def test_defaults_are_taken_from_any_schema(schema: dict[str, Any]) -> None:
+    assert build_defaults(schema) == ({"b": None} if schema.get("properties") else {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("multipart/form-data", b"x", 400),
+        ("multipart/form-data; boundary=b", b"--b\r\nbroken", 400),
+        ("text/plain", b"command=ls", 415),
+        ("application/x-www-form-urlencoded", b"command=&workspace=w", 400),
+    ],
+)
+def test_a_form_that_is_not_one_is_refused(runs_console: ConsoleHost, kind: str, body: bytes, status: int) -> None:
+    with runs_console.client() as client:
+        answer = client.post("/console/try/skill/reporter", content=body, headers={"content-type": kind})
+        assert answer.status_code == status
+
+
+def test_the_pages_of_another_key_show_nothing_of_a_run(tmp_path: Path, browser: Browser) -> None:
+    key = key_in(tmp_path, "other", role="read")
+    with open_runs_console(tmp_path, browser) as console, console.client() as client:
+        started = client.post("/workspaces/w/commands", json={"skill": "reporter", "command": "echo secret > out/a"})
+        run_id = started.json()["data"]["id"]
+        with httpx2.Client(base_url=console.url, headers={"Authorization": f"Bearer {key}"}) as other:
+            for path in (f"/console/runs/{run_id}", f"/console/runs/{run_id}/log", f"/runs/{run_id}"):
+                assert other.get(path).status_code == 404
+            assert run_id not in other.get("/console/runs").text
+            assert other.post(f"/console/runs/{run_id}/again", headers={"Origin": console.url}).status_code == 403
+            assert other.get("/console/try").status_code == 200
+            refused = other.post("/workspaces/w/commands", json={"skill": "reporter", "command": "ls"})
+            assert refused.status_code == 403

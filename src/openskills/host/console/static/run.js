@@ -35,7 +35,7 @@ function followEvents() {
     const until = performance.now() + 12;
     while (waiting.length > 0 && performance.now() < until) drawEvent(waiting.shift());
     log.dataset.lines = String(shown.lines);
-    status.textContent = status.dataset.lines.replace("{n}", shown.lines.toLocaleString());
+    status.textContent = status.dataset[shown.lines === 1 ? "line" : "lines"].replace("{n}", shown.lines.toLocaleString());
     if (atEnd) log.scrollTop = log.scrollHeight;
     if (waiting.length > 0) schedule();
     else if (ended) finish(shown);
