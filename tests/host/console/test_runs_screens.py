@@ -224,7 +224,7 @@ def test_a_reader_whose_connection_breaks_gets_every_line_once(runs_console: Con
 
 def test_a_run_can_be_read_without_scripts(runs_console: ConsoleHost) -> None:
     page = runs_console.page()
-    run_id = start_command(page, runs_console, "echo plain; python scripts/report.py")
+    run_id = start_command(page, runs_console, "echo 'plain'\npython scripts/report.py")
     wait_for_end(page)
     context = runs_console.browser.new_context(java_script_enabled=False)
     reader = context.new_page()

@@ -158,7 +158,7 @@ async def run_command(request: PageRequest) -> HttpResponse:
     workspace = form.text("workspace") or DEFAULT_WORKSPACE
     asked: dict[str, Any] = {"skill": request.params["name"], "command": form.text("command")[:_MAX_COMMAND]}
     if form.text("stdin"):
-        asked["stdin"] = form.text("stdin").replace("\r\n", "\n")
+        asked["stdin"] = form.text("stdin")
     if form.text("timeout"):
         asked["timeout"] = form.text("timeout")
     mode = form.text("mode")
@@ -187,7 +187,8 @@ class UploadForm:
     files: tuple[tuple[str, bytes], ...]
 
     def text(self, name: str) -> str:
-        return self.fields.get(name, "")
+        """A field with plain line feeds: browsers send the lines of a text area with carriage returns."""
+        return self.fields.get(name, "").replace("\r\n", "\n")
 
 
 async def read_upload(request: PageRequest) -> UploadForm:
