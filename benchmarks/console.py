@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import httpx2
+from console_live import measure_live
 from host_servers import clean_environment, free_port, served
 from report import Target
 from running_part import Part, Surroundings, plain_table, raw_series, series_table
@@ -105,7 +106,8 @@ def measure_transfer(client: httpx2.Client, page: str) -> dict[str, int]:
     return sizes
 
 
-SUITE = Suite("console", "The console", __doc__, "Time of a page of the console", {"pages": measure_pages})
+PARTS = {"pages": measure_pages, "live": measure_live}
+SUITE = Suite("console", "The console", __doc__, "Time of a page of the console", PARTS)
 
 if __name__ == "__main__":
     sys.exit(main(SUITE))

@@ -17,7 +17,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, FilePayload, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -30,8 +30,10 @@ DOCUMENTED = {
     "console-skill": "/console/skills/csv-report",
     "console-conversation": "/console/conversations/cli~sales",
     "console-host": "/console/host",
+    "console-try": "/console/try/skill/csv-report?run={run}",
+    "console-run": "/console/runs/{run}",
 }
-"""The pictures of the guide: their names and addresses."""
+"""The pictures of the guide: their names and addresses. `{run}` is the id of a command, `{failed}` that of another."""
 SCREENS = {
     **DOCUMENTED,
     "catalog-all": "/",
@@ -50,6 +52,13 @@ SCREENS = {
     "host-sessions": "/console/host?tab=sessions",
     "host-sources": "/console/host?tab=sources",
     "host-storage": "/console/host?tab=storage",
+    "try": "/console/try",
+    "try-hosted": "/console/try/hosted/csv-report.report",
+    "runs": "/console/runs",
+    "runs-empty": "/console/runs?text=zzzzzz",
+    "run-failed": "/console/runs/{failed}",
+    "runs-compared": "/console/runs/compare?run={run}&run={failed}",
+    "run-file": "/console/workspaces/default/files/out/report.md?run={run}",
     "error": "/console/skills/nothing-here",
     "login": "/console/login",
 }
@@ -116,6 +125,27 @@ def serve(directory: Path) -> Generator[str]:
         process.wait()
 
 
+SALES = "month,region,amount\n" + "".join(f"2026-{n % 12 + 1:02},{'NSEW'[n % 4]},{n * 37 % 500}\n" for n in range(400))
+REPORT = """\
+python scripts/report.py inputs/sales.csv --output out/report.md
+python scripts/chart.py inputs/sales.csv --x month --y amount --output out/chart.svg
+printf '\\033[32m%s\\033[0m\\n' "$(head -1 out/report.md)"; tail -n +2 out/report.md; ls out >&2"""
+
+
+def start_runs(page: Page, url: str) -> dict[str, str]:
+    """Run two commands as a user does; their ids by the names in the addresses."""
+    found: dict[str, str] = {}
+    for name, command in {"failed": "echo starting; ls missing.csv", "run": REPORT}.items():
+        page.goto(f"{url}/console/try/skill/csv-report")
+        sales = {"name": "sales.csv", "mimeType": "text/csv", "buffer": SALES.encode()}
+        page.locator("#files").set_input_files([FilePayload(**sales)])
+        page.locator("#command").fill(command)
+        page.get_by_role("button", name="Run", exact=True).click()
+        page.locator("#waterfall:not([hidden])").wait_for()
+        found[name] = page.url.rpartition("/")[2]
+    return found
+
+
 def take(browser: Browser, link: str, pictures: Mapping[Path, tuple[str, str, dict[str, int], str]]) -> None:
     """Open each address with a color scheme, size and language, and store the picture."""
     url = link.partition("/?")[0]
@@ -123,6 +153,7 @@ def take(browser: Browser, link: str, pictures: Mapping[Path, tuple[str, str, di
     page = first.new_page()
     page.goto(link)
     state = first.storage_state()
+    ids = start_runs(page, url)
     for path, (address, scheme, size, locale) in pictures.items():
         context = browser.new_context(
             color_scheme="dark" if scheme == "dark" else "light",
@@ -131,9 +162,13 @@ def take(browser: Browser, link: str, pictures: Mapping[Path, tuple[str, str, di
             storage_state=None if address.endswith("/login") else state,
         )
         page = context.new_page()
+        for name, run_id in ids.items():
+            address = address.replace(f"{{{name}}}", run_id)  # noqa: PLW2901
         page.goto(url + address)
-        # A conversation listens to its events, so that the network is never idle.
-        page.wait_for_load_state("load" if "/conversations/" in address else "networkidle")
+        # A conversation and a run listen to events, so that the network is never idle.
+        listens = "/conversations/" in address or "/console/runs" in address
+        page.wait_for_load_state("load" if listens else "networkidle")
+        page.wait_for_timeout(300)
         page.screenshot(path=path, full_page=size is NARROW)
         context.close()
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,7 @@ from openskills.host.history import (
     MAX_CONTENT_BYTES,
     History,
     HistoryWriter,
+    RunFilter,
     RunRecord,
     delete_old_records,
     id_prefix,
@@ -55,7 +57,7 @@ async def test_what_was_recorded_is_listed_and_shown(tmp_path: Path) -> None:
     await history.close()
     later = History(tmp_path / "host.db", keep_days=100_000)
     assert [one.id for one in await later.list()] == [records[1].id]
-    assert await later.list(failed=True, skill="echo", since=1.5e9, limit=5) == [records[1]]
+    assert await later.list(RunFilter("echo", since=1.5e9, failed=True), limit=5) == [records[1]]
     assert await later.get(records[1].id) == await later.get(records[1].id[:-2]) == records[1]
     assert later.lost_count == 0
     await later.close()
@@ -150,15 +152,14 @@ def at() -> Iterator[SqliteConnection]:
         yield connection
 
 
-def found(at: SqliteConnection, **wanted: object) -> list[float]:
-    everything = {"skill": None, "failed": False, "since": None, "limit": 100, **wanted}
-    return [one.began for one in select_records(at, **everything)]  # type: ignore[arg-type]
+def found(at: SqliteConnection, *, limit: int = 100, **wanted: Any) -> list[float]:
+    return [one.began for one in select_records(at, RunFilter(**wanted), limit)]
 
 
 def test_rows_come_back_as_they_were_the_latest_first(at: SqliteConnection) -> None:
     records = [record(succeeded(), began=100.0), record(refused(), began=200.0)]
     insert_records(at, records)
-    assert select_records(at, skill=None, failed=False, since=None, limit=10) == records[::-1]
+    assert select_records(at, RunFilter(), 10) == records[::-1]
 
 
 def test_rows_are_chosen_by_skill_failure_time_and_number(at: SqliteConnection) -> None:

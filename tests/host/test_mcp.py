@@ -19,13 +19,13 @@ from mcp.shared.exceptions import MCPError
 
 from openskills.adapters.mcp.http import McpEndpoint
 from openskills.adapters.mcp.server import McpServer
-from openskills.adapters.mcp.sessions import LocalCaller
 from openskills.catalog import Catalog
 from openskills.host.auth import revoke_key
 from openskills.host.model import Call, Outcome, success_outcome
 from openskills.host.parts import HostOptions
 from openskills.host.server import open_socket
 from openskills.runtime import SkillRuntime
+from openskills.runtime.session_pool import LocalCaller
 from tests.host.hosting import Served, chatty, echo, eventually, key_in, manifest, served, settings_in
 from tests.skill_writer import skill_writer
 
@@ -519,3 +519,6 @@ async def listening(endpoint: McpEndpoint) -> AsyncGenerator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         server.should_exit = True
         await running
+
+
+# FIX

@@ -724,6 +724,7 @@ def test_a_run_on_the_wire_has_its_state_and_times() -> None:
     assert json.loads(orjson.dumps(RUN_STATES_RUN.to_dict())) == {
         "id": "run_1",
         "state": "queued",
+        "kind": "",
         "skill_id": "echo",
         "trace_id": "t-1",
         "version": "0.1.0",
@@ -732,6 +733,7 @@ def test_a_run_on_the_wire_has_its_state_and_times() -> None:
         "ended": None,
         "cancel_requested": False,
         "cut_bytes": 0,
+        "request": None,
         "result": None,
     }
 

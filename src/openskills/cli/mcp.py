@@ -167,7 +167,7 @@ async def _run(catalog: "Catalog", settings: "Settings", folders: Sequence[Path]
 
     try:
         from openskills.adapters.mcp.server import McpRequest, McpServer, serve_stdio
-        from openskills.adapters.mcp.sessions import LocalCaller
+        from openskills.runtime.session_pool import LocalCaller
     except ImportError as error:
         raise MissingExtra("mcp", f"the MCP server ({error.name})") from None
     from openskills.runtime.options import SessionOptions

@@ -1,8 +1,11 @@
 """`openskills serve`, `openskills keys` and `openskills runs`: the HTTP skill host, its API keys and its history."""
 
+import json
 import sys
 import textwrap
 import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -34,6 +37,7 @@ from openskills.cli.parameters import (
 from openskills.cli.trust import collect_grants
 from openskills.cli.ui import greet_console
 from openskills.errors import InvalidArgument, MissingExtra
+from openskills.paths import to_printable
 from openskills.settings import PUBLISH_MODES, parse_base_url, parse_seconds
 
 if TYPE_CHECKING:
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from openskills.host.history import History, RunRecord
     from openskills.host.registry.registry import Registry
     from openskills.host.registry.scripts import SkippedFile
+    from openskills.host.runs import Runs
     from openskills.settings import Settings
 
 
@@ -378,32 +383,47 @@ def _key_json(key: "StoredKey") -> dict[str, object]:
     }
 
 
-runs_app = typer.Typer(no_args_is_help=True, help="Show the history of a skill host.")
+runs_app = typer.Typer(no_args_is_help=True, help="Show, follow and cancel the runs of a skill host.")
+
+RunId = Annotated[str, argument("ID", "The id of a run.")]
+RunSkill = Annotated[Text, option("--skill", "ID", "Only runs of this skill.")]
 
 
 @runs_app.command("list")
 def list_runs(
     context: typer.Context,
-    skill: Annotated[Text, option("--skill", "ID", "Only runs of this skill.")] = None,
+    skill: RunSkill = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only failed runs.")] = False,
+    state: Annotated[
+        str, option("--state", "STATE", "Only runs in this state: running, succeeded, cancelled, unfinished, ...")
+    ] = "",
+    who: Annotated[Text, option("--key", "NAME", "Only runs of the key with this name.")] = None,
+    text: Annotated[str, option("--text", "TEXT", "Only runs with this in their id, skill, trace id or error.")] = "",
     since: Annotated[Text, option("--since", "TIME", "Only runs of the last 90s, 15m, 24h, 7d.")] = None,
+    before: Annotated[str, option("--before", "ID", "Only runs before this one, for the next page.")] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs.")] = 50,
     as_json: Json = False,
 ) -> None:
-    """List invocations, latest first.
+    """List invocations and commands, latest first; also those that are running.
 
     Examples:
       openskills runs list
       openskills runs list --skill calculator --failed --since 1h
+      openskills runs list --state unfinished
 
     In a pipe each invocation is one line of tab-separated fields: id, start (UTC), skill, runner, caller, code,
     milliseconds, trace id, and the error message.
     """
+    from openskills.host.history import UNFINISHED, RunFilter
+    from openskills.host.runs import RunState
     from openskills.sync import run
 
+    if state and state not in (UNFINISHED, *RunState):
+        raise InvalidArgument("--state", f"{state!r} is not one of {', '.join((*RunState, UNFINISHED))}")
     earliest = None if since is None else time.time() - parse_seconds(since, "--since")
     history = _open_history(get_settings(context))
-    found = run(history.list(skill=skill, failed=failed, since=earliest, limit=limit))
+    wanted = RunFilter(skill, state, who, earliest, text=text, before=before, failed=failed)
+    found = run(history.list(wanted, limit=limit))
     if as_json:
         say_json({"runs": [record.to_dict() for record in found]})
         return
@@ -434,6 +454,178 @@ def show(
         return
     for name, value in found.items():
         say((f"{name}: ", "bold"), escape_line(str(value)))
+
+
+@runs_app.command("events")
+def events(
+    context: typer.Context,
+    run_id: RunId,
+    after: Annotated[int, option("--after", "N", "Only events after the one with this id.", min=0)] = 0,
+    as_json: Json = False,
+) -> None:
+    """Print the output of an asynchronous run or a command, from its start until it ends.
+
+    With --json each event is one line: id, event and data; the last one has the result.
+
+    Example:
+      openskills runs events run_019a8c3b4d5e0123456789abcdef01234567
+    """
+    from openskills.sync import run
+
+    raise typer.Exit(run(_follow_run(get_settings(context), run_id, after, as_json=as_json)))
+
+
+async def _follow_run(settings: "Settings", run_id: str, after: int, *, as_json: bool) -> int:
+    from contextlib import aclosing
+
+    async with _open_runs(settings) as runs, aclosing(runs.events(run_id, after)) as found:
+        async for event in found:
+            data: dict[str, Any] = json.loads(event.data)
+            if as_json:
+                say_text(json.dumps({"id": event.id, "event": event.kind, "data": data}))
+            elif event.kind == "result":
+                warn("done" if data["error"] is None else escape_line(str(data["error"]["message"])))
+            elif event.kind in {"stdout", "stderr"}:
+                lines = str(data.get("text", "")).split("\n")
+                shown = "\n".join("\t".join(map(to_printable, line.removesuffix("\r").split("\t"))) for line in lines)
+                stream = sys.stdout if event.kind == "stdout" else sys.stderr
+                stream.write(shown if data.get("raw") else f"{shown}\n")
+            else:
+                warn((f"{event.kind}: {escape_line(json.dumps(data, ensure_ascii=False))}", "dim"))
+            sys.stdout.flush()
+            if event.kind == "result":
+                return 0 if data["success"] else 1
+    return 1
+
+
+@runs_app.command("cancel")
+def cancel(context: typer.Context, run_id: RunId, as_json: Json = False) -> None:
+    """Cancel an asynchronous run or a command; one that has ended is unchanged.
+
+    Example:
+      openskills runs cancel run_019a8c3b4d5e0123456789abcdef01234567
+    """
+    from openskills.sync import run
+
+    async def request_cancel() -> dict[str, Any]:
+        async with _open_runs(get_settings(context)) as runs:
+            return (await runs.cancel(run_id)).to_dict()
+
+    found = run(request_cancel())
+    if as_json:
+        say_json({name: found[name] for name in ("id", "state", "skill_id", "cancel_requested")})
+    elif found["ended"]:
+        say(f"{run_id} has ended: {found['state']}")
+    else:
+        say(f"cancelling {run_id}")
+
+
+@runs_app.command("again")
+def again(
+    context: typer.Context,
+    run_id: RunId,
+    url: Annotated[Text, option("--url", "URL", "The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Start a run with the input of another one, or a command again, and print its id.
+
+    Example:
+      openskills runs again run_019a8c3b4d5e0123456789abcdef01234567
+    """
+    from openskills.host.client.client import Client
+    from openskills.sync import run
+
+    async def start_again() -> str:
+        async with Client(url, settings=get_settings(context)) as client:
+            return (await client.run_again(run_id)).id
+
+    started = run(start_again())
+    if as_json:
+        say_json({"id": started})
+    else:
+        say_text(started)
+
+
+@runs_app.command("compare")
+def compare(context: typer.Context, first: RunId, second: RunId, as_json: Json = False) -> None:
+    """Show in what two runs differ: result, time, memory, input and output.
+
+    Example:
+      openskills runs compare run_019a8c3b4d5e0123456789abcdef01234567 run_019a8c3b4d5f0123456789abcdef01234567
+    """
+    from openskills.sync import run
+
+    async def compare_both() -> dict[str, Any]:
+        async with _open_runs(get_settings(context)) as runs:
+            return await runs.compare(first, second)
+
+    found = run(compare_both())
+    if as_json:
+        from openskills.host.runs import encode_data
+
+        say_json(json.loads(encode_data(found)))
+        return
+    for one in found["differences"]:
+        say((f"{one['field']}: ", "bold"))
+        for side in ("a", "b"):
+            say(f"  {side}: {escape_line(json.dumps(one[side], ensure_ascii=False))[:2_000]}")
+    for line in found["log"]:
+        say((escape_line(line), {"+": "green", "-": "red"}.get(line[:1], "dim")))
+    if not found["differences"] and not found["log"]:
+        say("no differences")
+
+
+@runs_app.command("stats")
+def stats(
+    context: typer.Context,
+    skill: RunSkill = None,
+    since: Annotated[str, option("--since", "TIME", "The time to look back: 90s, 15m, 24h, 7d.")] = "24h",
+    buckets: Annotated[int, typer.Option("--buckets", min=1, max=500, help="The number of intervals.")] = 12,
+    as_json: Json = False,
+) -> None:
+    """Show the number of calls, errors, and the median and 95th percentile of the latency over time.
+
+    Example:
+      openskills runs stats --since 1h --buckets 6
+    """
+    from openskills.host.history import RunFilter
+    from openskills.sync import run
+
+    now = time.time()
+    history = _open_history(get_settings(context))
+    earliest = now - parse_seconds(since, "--since")
+    found = run(history.series(RunFilter(skill), since=earliest, until=now, buckets=buckets))
+    if as_json:
+        say_json({"seconds": (now - earliest) / buckets, "series": [one.to_dict() for one in found]})
+        return
+    columns = [Column("from", "bold"), *(Column(title) for title in ("calls", "errors", "p50 ms", "p95 ms"))]
+    rows = [
+        (
+            datetime.fromtimestamp(one.began).astimezone().strftime("%m-%d %H:%M:%S"),
+            str(one.calls),
+            str(one.errors),
+            *("" if value is None else f"{value:.1f}" for value in (one.p50_ms, one.p95_ms)),
+        )
+        for one in found
+    ]
+    show_table(columns, rows)
+
+
+@asynccontextmanager
+async def _open_runs(settings: "Settings") -> "AsyncGenerator[Runs]":
+    """The runs of the hosts of this machine, through their database."""
+    from openskills.host.database import Database
+    from openskills.host.runs import Runs
+
+    if settings.host_history is None:
+        raise InvalidArgument("OPENSKILL_HOST_HISTORY", "is `off`, so runs are only known to the host itself")
+    database = Database(settings.host_history)
+    runs = Runs(database)
+    try:
+        yield runs
+    finally:
+        await runs.close()
+        await database.close()
 
 
 def _open_history(settings: "Settings") -> "History":

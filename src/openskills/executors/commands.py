@@ -387,10 +387,11 @@ class CommandRunner:
         try:
             return await self.finish(started)
         except asyncio.CancelledError:
-            await asyncio.shield(self._kill(started))
+            await asyncio.shield(self.kill(started))
             raise
 
-    async def _kill(self, started: ActiveCommand) -> None:
+    async def kill(self, started: ActiveCommand) -> None:
+        """Kill a command that `start` has started, instead of `finish`."""
         await started.process.kill()
         ended = await started.process.wait()
         started.watched.ended(ended)

@@ -420,7 +420,14 @@ class HostProcess:
         captured = (self._stdout.to_captured(), self._stderr.to_captured())
         notes = tuple(self._supervised.notes) if self._supervised else ()
         return CommandResult(
-            code, ending, round(duration * 1000), *captured, cpu_ms=end.cpu_ms, detail=detail, notes=notes
+            code,
+            ending,
+            round(duration * 1000),
+            *captured,
+            cpu_ms=end.cpu_ms,
+            detail=detail,
+            notes=notes,
+            memory_bytes=end.memory_kib * 1024,
         )
 
     def _stop(self, ending: EndReason, detail: str) -> None:

@@ -176,7 +176,8 @@ class CommandResult:
     """The result of a command. `exit_code` is 128 + n if signal n ended it, as in a shell.
 
     `detail` explains an end that the command did not choose, such as a limit. `notes` are sentences about how it was
-    run, such as blocked hosts, or why it was not started warm.
+    run, such as blocked hosts, or why it was not started warm. `memory_bytes` is the largest resident size of one of
+    its processes; 0 if it is not known.
     """
 
     exit_code: int
@@ -187,6 +188,7 @@ class CommandResult:
     cpu_ms: int = 0
     detail: str = ""
     notes: tuple[str, ...] = ()
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

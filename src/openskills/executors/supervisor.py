@@ -67,7 +67,8 @@ class LaunchRequest:
 class ExitStatus:
     """How a command ended; a negative `status` is a signal. `lost`: its supervisor died, and the command with it.
 
-    `reusable`: the sandbox is unchanged and can run another command.
+    `memory_kib` is the largest resident size of one of its processes. `reusable`: the sandbox is unchanged and can run
+    another command.
     """
 
     status: int
@@ -76,6 +77,7 @@ class ExitStatus:
     clean: bool = True
     lost: bool = False
     reusable: bool = False
+    memory_kib: int = 0
 
 
 class SupervisedProcess:
@@ -175,7 +177,8 @@ class SupervisedProcess:
         elif what == "exited":
             status, was_ready, cpu_ms = int(event["status"]), bool(event["was_ready"]), int(event["cpu_ms"])
             reusable = bool(event.get("reusable"))
-            self._finish(ExitStatus(status, was_ready, cpu_ms, bool(event["clean"]), reusable=reusable))
+            memory = int(event["memory_kib"])
+            self._finish(ExitStatus(status, was_ready, cpu_ms, bool(event["clean"]), False, reusable, memory))
             return True
         return False
 

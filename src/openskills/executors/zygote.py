@@ -478,8 +478,14 @@ class WorkerPool:
         if not self._worker_count:
             self._release(await self._acquire(None))
 
-    async def call(self, message: bytes, deadline: float, on_output: OutputCallback | None = None) -> WorkerResult:
-        """Serve one call, with an interpreter that has loaded the current files.
+    async def call(
+        self,
+        message: bytes,
+        deadline: float,
+        on_output: OutputCallback | None = None,
+        on_start: Callable[[], object] | None = None,
+    ) -> WorkerResult:
+        """Serve one call, with an interpreter that has loaded the current files; `on_start` is called when it has one.
 
         Raises `WorkerTimeout` at the deadline, `ExecutorUnavailable` if the process exits. After either, and after a
         cancellation, nothing of the call is left when this returns.
@@ -490,6 +496,8 @@ class WorkerPool:
             for _ in range(_MAX_CHANGES):
                 lease = await self._acquire(deadline)
                 watch = self._watch(lease)
+                if on_start is not None:
+                    on_start()
                 try:
                     ended = await lease.worker.call(message, deadline, on_output)
                 except BaseException:

@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from openskills.arguments import check_arguments
-from openskills.errors import InvalidArgument, RunInterrupted, SkillError, StoreUnavailable, UnknownRun
+from openskills.errors import InvalidArgument, RunCancelled, RunInterrupted, SkillError, StoreUnavailable, UnknownRun
 from openskills.host.database import BUSY_TIMEOUT, Database, HostDatabaseConnection
 from openskills.host.model import InvokeResult
 from openskills.host.workers import WorkerLock
@@ -42,7 +42,9 @@ class RunRecord:
     """One finished invocation. `began` is in seconds since 1970.
 
     `waited_ms` and `ran_ms` are None for a call that was not queued or not started, or whose process was killed.
-    `input` and `output` are the bodies, if the host stores them (`OPENSKILL_HOST_HISTORY_CONTENT`).
+    `state` is one of those of `runs.RunState`; `phases` are the milliseconds of each phase as JSON, `memory_bytes` the
+    largest resident size of one of its processes. `input` and `output` are the bodies, if the host stores them
+    (`OPENSKILL_HOST_HISTORY_CONTENT`).
     """
 
     id: str
@@ -61,6 +63,10 @@ class RunRecord:
     input_digest: str = ""
     waited_ms: float | None = None
     ran_ms: float | None = None
+    state: str = ""
+    isolation: str = ""
+    memory_bytes: int | None = None
+    phases: str = ""
     input: bytes | None = None
     output: bytes | None = None
 
@@ -77,8 +83,9 @@ class RunRecord:
         bytes_out: int = 0,
     ) -> "RunRecord":
         """The row of a result. Only the size and the digest of the request `body` are stored."""
-        failure = result.outcome.failure
+        failure, notes = result.outcome.failure, result.outcome.notes
         message = "" if failure is None else failure.message[:MAX_MESSAGE_LENGTH]
+        isolation, memory = notes.get("isolation"), notes.get("memory_bytes")
         return cls(
             run_id,
             result.trace_id,
@@ -96,6 +103,10 @@ class RunRecord:
             hashlib.sha256(body).hexdigest(),
             result.waited_ms,
             result.ran_ms,
+            find_state(result),
+            isolation if isinstance(isolation, str) else "",
+            memory if isinstance(memory, int) and memory else None,
+            orjson.dumps(result.phases).decode() if result.phases else "",
         )
 
     def with_content(self, request: bytes, response: bytes, secrets: Mapping[str, str]) -> "RunRecord":
@@ -106,11 +117,24 @@ class RunRecord:
         """As JSON: times and bodies as text; without bodies that were not stored."""
         found = asdict(self)
         found["began"] = datetime.fromtimestamp(self.began, UTC).isoformat(timespec="milliseconds")
+        found["phases"] = json.loads(self.phases) if self.phases else {}
         for name in ("input", "output"):
             content = found.pop(name)
             if content is not None:
                 found[name] = content.decode("utf-8", "replace")
         return found
+
+
+def find_state(result: InvokeResult) -> str:
+    """The final state of an invocation: `succeeded`, `failed`, `cancelled` or `interrupted`."""
+    failure = result.outcome.failure
+    if failure is None:
+        return "succeeded"
+    # A stopping host may return a result instead of raising a cancellation.
+    return _STATES.get(str(failure.details.get("reason")), "failed")
+
+
+_STATES = {RunInterrupted.reason: "interrupted", RunCancelled.reason: "cancelled"}
 
 
 def new_run_id(now: float | None = None) -> str:
@@ -163,22 +187,114 @@ def insert_records(connection: SqliteConnection, records: Sequence[RunRecord]) -
         connection.executemany(_INSERT_CONTENT, contents)
 
 
-def select_records(
-    connection: sqlite3.Connection, *, skill: str | None, failed: bool, since: float | None, limit: int
-) -> list[RunRecord]:
-    """The matching rows, newest first, without bodies."""
-    wanted = ["1"]
-    arguments: list[Any] = []
-    if skill is not None:
-        wanted.append("skill_id = ?")
-        arguments.append(skill)
-    if failed:
-        wanted.append("success = 0")
-    if since is not None:
-        wanted.append("id >= ?")
-        arguments.append(id_prefix(since))
-    sql = f"SELECT {_NAMES} FROM history WHERE {' AND '.join(wanted)} ORDER BY id DESC LIMIT ?"  # noqa: S608 - our own words
-    return [_record_from_row(row) for row in select_rows(connection, sql, (*arguments, limit))]
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs to list; `None` and empty fields match all.
+
+    `state` is one of the states, or `unfinished`; `failed` matches all that have ended without success. `since` and
+    `until` are in seconds since 1970. `text` is searched for in ids, trace ids, names of skills and error messages.
+    `before` is an id: only older runs, for the next page.
+    """
+
+    skill: str | None = None
+    state: str = ""
+    who: str | None = None
+    since: float | None = None
+    until: float | None = None
+    text: str = ""
+    before: str = ""
+    failed: bool = False
+
+    def to_sql(self) -> tuple[str, list[Any]]:
+        """The condition and its arguments."""
+        wanted, arguments = ["1"], list[Any]()
+        given = {
+            "skill_id = ?": self.skill,
+            "who = ?": self.who,
+            "id >= ?": None if self.since is None else id_prefix(self.since),
+            "id < ?": None if self.until is None else id_prefix(self.until),
+            "id < ? ": self.before or None,
+            "state = ?": self.state if self.state != UNFINISHED and self.state else None,
+        }
+        for condition, value in given.items():
+            if value is not None:
+                wanted.append(condition)
+                arguments.append(value)
+        if self.state == UNFINISHED:
+            wanted.append("state IN ('queued', 'running')")
+        if self.failed:
+            wanted.append("success = 0 AND state NOT IN ('queued', 'running')")
+        if self.text:
+            escaped = self.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            names = ("id", "trace_id", "skill_id", "message")
+            wanted.append(f"({' OR '.join(f'{name} LIKE ? ESCAPE char(92)' for name in names)})")
+            arguments += [f"%{escaped}%"] * len(names)
+        return " AND ".join(wanted), arguments
+
+
+UNFINISHED = "unfinished"
+"""The filter for runs that are queued or running."""
+# Runs that have no row yet: they have not ended, or there is no history.
+_RUNS_AS_HISTORY = """
+    SELECT id, trace_id, principal AS who, skill_id, version, kind AS runner_type, created AS began,
+        (coalesce(ended, ?) - created) * 1000 AS latency_ms, state = 'succeeded' AS success,
+        coalesce(status, 0) AS code, '' AS message, 0 AS bytes_in, 0 AS bytes_out, '' AS input_digest,
+        (started - created) * 1000 AS waited_ms,
+        NULL AS ran_ms, state, '' AS isolation, NULL AS memory_bytes, '' AS phases
+    FROM runs WHERE NOT EXISTS (SELECT 1 FROM history WHERE history.id = runs.id)
+"""
+
+
+def select_records(connection: sqlite3.Connection, wanted: RunFilter, limit: int) -> list[RunRecord]:
+    """The matching runs, newest first, without bodies."""
+    condition, arguments = wanted.to_sql()
+    sql = f"""
+        SELECT {_NAMES} FROM history WHERE {condition}
+        UNION ALL SELECT {_NAMES} FROM ({_RUNS_AS_HISTORY}) WHERE {condition} ORDER BY id DESC LIMIT ?
+    """  # noqa: S608 - our own words
+    rows = select_rows(connection, sql, (*arguments, time.time(), *arguments, limit))
+    return [_record_from_row(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatistics:
+    """The finished runs that began in an interval: how many, how many failed, and percentiles of their latency."""
+
+    began: float
+    calls: int
+    errors: int
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "began": datetime.fromtimestamp(self.began, UTC).isoformat(timespec="seconds")}
+
+
+_SELECT_SERIES = """
+    WITH sample AS (
+        SELECT CAST((began - ?) / ? AS INTEGER) AS bucket, latency_ms, success FROM history WHERE {condition}
+    ), ranked AS (
+        SELECT *, row_number() OVER (PARTITION BY bucket ORDER BY latency_ms) AS place,
+            count(*) OVER (PARTITION BY bucket) AS total
+        FROM sample
+    )
+    SELECT bucket, total, sum(NOT success), max(CASE WHEN place = (total + 1) / 2 THEN latency_ms END),
+        max(CASE WHEN place = (total * 95 + 99) / 100 THEN latency_ms END)
+    FROM ranked WHERE bucket BETWEEN 0 AND ? - 1 GROUP BY bucket
+"""
+
+
+def select_series(
+    connection: sqlite3.Connection, wanted: RunFilter, *, since: float, until: float, buckets: int
+) -> list[RunStatistics]:
+    """Statistics of the matching finished runs in `buckets` intervals of equal length; empty ones are included."""
+    condition, arguments = replace(wanted, since=since, until=until).to_sql()
+    seconds = (until - since) / buckets
+    sql = _SELECT_SERIES.format(condition=condition)
+    rows = select_rows(connection, sql, (since, seconds, *arguments, buckets))
+    found = {row[0]: row[1:] for row in rows}
+    begun = ((place, since + place * seconds) for place in range(buckets))
+    return [RunStatistics(began, *found.get(place, (0, 0))) for place, began in begun]
 
 
 def select_by_prefix(connection: sqlite3.Connection, beginning: str) -> list[RunRecord]:
@@ -287,6 +403,7 @@ class CallJournal:
                     run_id, trace_id, who, skill_id, version, runner_type, bytes_in, began = json.loads(line)
                     about = (run_id, trace_id, who, skill_id, version, runner_type, began)
                     record = RunRecord(*about, 0.0, False, RunInterrupted.code, _INTERRUPTED, bytes_in)
+                    record = replace(record, state=_STATES[RunInterrupted.reason])
                     rows.append(tuple(map(_to_sqlite_value, _row_from_record(record))))
             await database.write(lambda at, rows=rows: at.executemany(_INSERT, rows))
             path.unlink(missing_ok=True)
@@ -469,14 +586,21 @@ class History:
         if self._writer is not None:
             self._writer.add(record)
 
-    async def list(
-        self, *, skill: str | None = None, failed: bool = False, since: float | None = None, limit: int = 50
-    ) -> Sequence[RunRecord]:
-        """The newest rows first, without bodies. `since` is in seconds since 1970."""
+    async def list(self, wanted: RunFilter | None = None, *, limit: int = 50) -> Sequence[RunRecord]:
+        """The newest runs first, without bodies; also those that have not ended."""
         if not await self._is_readable():
             return ()
+        return await self._database.read(lambda found: select_records(found, wanted or RunFilter(), limit))
+
+    async def series(
+        self, wanted: RunFilter | None = None, *, since: float, until: float, buckets: int
+    ) -> Sequence[RunStatistics]:
+        """Calls, errors and percentiles of the latency over time, computed by the database."""
+        asked = wanted or RunFilter()
+        if not await self._is_readable():
+            return [RunStatistics(since + place * (until - since) / buckets, 0, 0) for place in range(buckets)]
         return await self._database.read(
-            lambda found: select_records(found, skill=skill, failed=failed, since=since, limit=limit)
+            lambda found: select_series(found, asked, since=since, until=until, buckets=buckets)
         )
 
     async def get(self, run_id: str) -> RunRecord:
@@ -495,14 +619,17 @@ class History:
             raise InvalidArgument("id", f"several runs start with {run_id!r}; give more of the id")
         return found[0]
 
+    async def recover(self) -> None:
+        """Add rows for calls of processes that were killed."""
+        if self._writer is not None:
+            # Who may only read sees the rows when somebody else has added them.
+            with suppress(StoreUnavailable, OSError):
+                await self._writer.journal.recover(self._database)
+
     async def _is_readable(self) -> bool:
-        """Whether there is a history. Adds rows for calls of processes that were killed."""
-        if self._path is None or self._writer is None:
-            return False
-        # Who may only read sees the rows when somebody else has added them.
-        with suppress(StoreUnavailable, OSError):
-            await self._writer.journal.recover(self._database)
-        return self._path.exists()
+        """Whether there is a history, after `recover`."""
+        await self.recover()
+        return self._path is not None and self._path.exists()
 
     async def close(self) -> None:
         """Write what is queued and close the file; a later `record` opens it again."""

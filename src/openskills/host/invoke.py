@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from openskills.errors import InvalidArgument, SkillError
 from openskills.host import http
 from openskills.host.auth import ANONYMOUS, Authenticator, Principal
-from openskills.host.history import new_run_id
+from openskills.host.history import MAX_CONTENT_BYTES, new_run_id
 from openskills.host.http import (
     BODY_TIMEOUT,
     PING_SECONDS,
@@ -37,7 +37,7 @@ from openskills.host.idempotency import (
     replay_events,
 )
 from openskills.host.model import Failure, InvokeResult, Listener, SkillOutputEvent
-from openskills.host.runs import Runs
+from openskills.host.runs import Run, Runs, encode_data
 from openskills.host.service import Host, Invocation, InvokeRequest
 from openskills.host.strict_json import check_json, read_input
 
@@ -65,6 +65,15 @@ class RunStarter:
 
     async def start(self, exchange: HttpExchange, asked: InvokeRequest) -> HttpResponse:
         """Start a run; the response has its `Location`. Raises `SkillError`, or `HttpRefusal` if it cannot start."""
+        run = await self.start_run(asked)
+        answer = build_document(
+            run.to_dict(), exchange.trace, skill_id=run.skill_id, status=202, latency_ms=exchange.latency_ms
+        )
+        answer.headers.extend((location_header(run.id), _PREFERENCE_APPLIED))
+        return answer
+
+    async def start_run(self, asked: InvokeRequest) -> Run:
+        """Start a run. Raises `SkillError`, or `HttpRefusal` if it cannot start."""
         self._host.check_request(asked)
         registration = self._host.get_registration(asked.skill_id, asked.principal)
         run_id = new_run_id()
@@ -72,19 +81,22 @@ class RunStarter:
         async def make(listener: Listener) -> InvokeResult:
             return (await self._host.perform(asked._replace(listener=listener, run_id=run_id))).result
 
-        run = await self._runs.start(
+        return await self._runs.start(
             make,
             skill_id=registration.id,
             trace_id=asked.trace_id,
             principal=asked.principal.name,
             version=registration.version,
             run_id=run_id,
+            kind=registration.kind,
+            request=_encode_request(self._host.mask_input(registration, asked.input)),
         )
-        answer = build_document(
-            run.to_dict(), exchange.trace, skill_id=run.skill_id, status=202, latency_ms=exchange.latency_ms
-        )
-        answer.headers.extend((location_header(run.id), _PREFERENCE_APPLIED))
-        return answer
+
+
+def _encode_request(value: object) -> bytes | None:
+    """An input as it is stored with its run; None if it is too large."""
+    request = encode_data({"input": value})
+    return request if len(request) <= MAX_CONTENT_BYTES else None
 
 
 class InvokeHandler:

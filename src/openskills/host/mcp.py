@@ -6,7 +6,6 @@ The protocol itself is an adapter that is found as an entry point and loaded wit
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,6 +13,7 @@ from openskills.arguments import find_plugin
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.host import http
 from openskills.host.auth import Authenticator, Principal, is_loopback
+from openskills.host.commands import HostCaller
 from openskills.host.http import HttpExchange, HttpRefusal, Message, Receive, Scope, Send, read_body
 from openskills.host.model import SkillOutputEvent
 from openskills.host.openapi import build_tools
@@ -26,47 +26,9 @@ MCP_TOOLS = ("session", "hosted", "both", "off")
 """Which tools MCP clients get: those of sessions, hosted skills, both, or none at all."""
 MAX_ENDPOINTS = 32
 """Each has a catalog that it watches."""
-_MAX_COMMANDS = 16
-"""Interactive commands that a key may have running at a time, unless its limit of concurrent calls is lower."""
 _MAX_HANDSHAKE = 64 * 1024
 _KEY_CHECK_INTERVAL = 1.0
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-
-
-class HostCaller:
-    """The caller of an MCP request. Its key owns its sessions, and its scopes decide which skills exist for it."""
-
-    def __init__(self, host: Host, principal: Principal, session: str = "") -> None:
-        self._host = host
-        self.principal = principal
-        self.session = session
-
-    @property
-    def user(self) -> str:
-        return self.principal.name
-
-    @property
-    def identity(self) -> Principal:
-        return self.principal
-
-    @property
-    def is_restricted(self) -> bool:
-        return "*" not in self.principal.scopes
-
-    def can_use(self, skill: str) -> bool:
-        """Whether a scope has the skill, under its name or under the id that a host gives it."""
-        return self.principal.can_invoke(skill) or self.principal.can_invoke(skill.replace("-", "_"))
-
-    @property
-    def max_commands(self) -> int:
-        limit = self.principal.concurrency
-        return _MAX_COMMANDS if limit is None else min(limit, _MAX_COMMANDS)
-
-    def count_request(self) -> None:
-        self._host.count_request(self.principal)
-
-    def admit(self) -> AbstractAsyncContextManager[object]:
-        return self._host.admit(self.principal)
 
 
 class HostTools:

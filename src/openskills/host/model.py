@@ -5,6 +5,7 @@ either data or an error.
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -69,7 +70,10 @@ def failure_outcome(
 
 @dataclass(frozen=True, slots=True)
 class InvokeResult:
-    """The Normalized Skill Result. `waited_ms` and `ran_ms` are None if the call was not queued or not started."""
+    """The Normalized Skill Result. `waited_ms` and `ran_ms` are None if the call was not queued or not started.
+
+    `phases` are the milliseconds of each of the `PHASES` that it went through, in their order; for the history only.
+    """
 
     skill_id: str
     trace_id: str
@@ -78,6 +82,7 @@ class InvokeResult:
     version: str
     waited_ms: float | None = None
     ran_ms: float | None = None
+    phases: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
     def success(self) -> bool:
@@ -126,6 +131,8 @@ RESULT_SCHEMA: dict[str, Any] = {
                 "latency_ms": {"type": "number", "minimum": 0},
                 "waited_ms": {"type": "number", "minimum": 0, "description": "time in the queue of the host"},
                 "ran_ms": {"type": "number", "minimum": 0, "description": "time that the skill itself took"},
+                "isolation": {"type": "string", "description": "what isolated the skill: bubblewrap, none, ..."},
+                "memory_bytes": {"type": "integer", "description": "the largest resident size of one of its processes"},
                 "version": {"type": "string"},
                 "truncated": {"type": "boolean"},
             },
@@ -144,9 +151,16 @@ def normalize_outcome(
     version: str,
     waited_ms: float | None = None,
     ran_ms: float | None = None,
+    phases: Mapping[str, float] | None = None,
 ) -> InvokeResult:
     """The result for callers. The version that the skill reports takes precedence over `version`."""
-    return InvokeResult(skill_id, trace_id, outcome, latency_ms, outcome.version or version, waited_ms, ran_ms)
+    return InvokeResult(
+        skill_id, trace_id, outcome, latency_ms, outcome.version or version, waited_ms, ran_ms, phases or {}
+    )
+
+
+PHASES = ("queue", "start", "sandbox", "script", "collect")
+"""The phases of an invocation: waiting for a slot, preparing, isolating, the skill itself, reading its output."""
 
 
 class SkillStartMethod(StrEnum):
@@ -224,7 +238,7 @@ Listener = Callable[[SkillOutputEvent], None]
 class Call:
     """One invocation for a runner: the validated input, and the deadline as a time of the loop.
 
-    Runners send events to the `listener`, if there is one.
+    Runners send events to the `listener`, if there is one, and `mark` when a phase begins.
     """
 
     input: Mapping[str, Any]
@@ -233,6 +247,11 @@ class Call:
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     listener: Listener | None = None
     traceparent: str | None = None
+    marks: dict[str, float] = field(default_factory=dict[str, float], repr=False, compare=False)
+
+    def mark(self, phase: str) -> None:
+        """Record that one of the `PHASES` begins now."""
+        self.marks[phase] = time.perf_counter()
 
 
 class SkillRunner(Protocol):

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from openskills.catalog.catalog import Catalog
 from openskills.filesystem import make_private
 from openskills.host.admission import Admission
 from openskills.host.auth import WRITE_SCOPE, Authenticator, KeyRing, Principal
+from openskills.host.commands import CommandOptions, HostCommands
 from openskills.host.console.access import Console
 from openskills.host.conversations import Conversations
 from openskills.host.database import Database
@@ -87,6 +87,7 @@ class HostParts:
     history: History
     idempotency: IdempotencyStore
     runs: Runs
+    commands: HostCommands
     conversations: Conversations
     uploads: SkillStore | None = None
     console: Console | None = None
@@ -155,27 +156,24 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     admission = Admission(capacity=capacity, queue=settings.host_queue, share=1 / options.workers, observer=metrics)
     host = Host(registry, runners, admission, secrets=settings.environment, observers=tuple(observers))
     keys = settings.host_keys
-    console = None
-    if options.console:
-        console = Console(settings, options.skills, start, KeyRing.open(keys, required=True), trusted=options.trusted)
-
-    async def open_catalog() -> Catalog:
-        if console is not None:
-            return await console.open_catalog()
-        return await asyncio.to_thread(Catalog.from_paths, *options.skills, settings=settings)
-
+    skills = options.skills if uploads is None else (uploads.get_live(SHARED), *options.skills)
+    console = Console(settings, skills, start, KeyRing.open(keys, required=True), trusted=options.trusted)
+    closing.push_async_callback(console.close)
     conversations = Conversations(
-        settings, host, runs, open_catalog=open_catalog, grants=options.grants, install=options.install
+        settings, host, runs, open_catalog=console.open_catalog, grants=options.grants, install=options.install
     )
     closing.push_async_callback(conversations.close)
-    # Turns of conversations are runs, so these end first.
+    is_served = bool(options.skills)
+    allowed = CommandOptions(console.open_catalog, is_served, options.grants, options.install, options.workers)
+    commands = HostCommands(settings, allowed, host, runs)
+    closing.push_async_callback(commands.close)
+    # Turns of conversations and commands are runs, so these end first.
     closing.push_async_callback(runs.close)
     authenticator = Authenticator(KeyRing.open(keys, required=True), KeyRing.open(keys), settings.host_auth)
     idempotency = IdempotencyStore(database)
     closing.push_async_callback(idempotency.close)
-    if console is not None:
+    if options.console:
         authenticator.sessions = console.sessions
-        closing.push_async_callback(console.close)
     parts = (
         registry,
         runners,
@@ -185,9 +183,10 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         history,
         idempotency,
         runs,
+        commands,
         conversations,
         uploads,
-        console,
+        console if options.console else None,
     )
     return HostParts(settings, options, start, *parts, exit_stack=closing)
 

@@ -1,9 +1,11 @@
 """All routes but invocations: health, metrics, skills, tools, runs, conversations, OpenAPI and docs."""
 
 import binascii
+import time
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any, cast
@@ -17,7 +19,9 @@ from openskills.errors import InvalidArgument, LimitExceeded, SkillError, Unknow
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import Principal
+from openskills.host.commands import COMMAND_KIND, MAX_DOWNLOAD_BYTES, MAX_INPUT_BYTES, MAX_UPLOAD_BYTES
 from openskills.host.conversations import EventPosition, NewMessage
+from openskills.host.history import UNFINISHED, RunFilter
 from openskills.host.http import (
     JSON_CONTENT_TYPE,
     ClientDisconnect,
@@ -28,6 +32,7 @@ from openskills.host.http import (
     Scope,
     Send,
     SseEvent,
+    Trace,
     build_document,
     build_refusal,
     cancel_on_disconnect,
@@ -35,16 +40,18 @@ from openskills.host.http import (
     send_events,
     trace_headers,
 )
-from openskills.host.invoke import add_allow_header, options_response
+from openskills.host.idempotency import location_header
+from openskills.host.invoke import RunStarter, add_allow_header, options_response
 from openskills.host.metrics import CONTENT_TYPE
 from openskills.host.model import Failure
 from openskills.host.openapi import build_openapi, build_tools, describe_skill, describe_skipped
 from openskills.host.parts import HostParts
 from openskills.host.registry.registry import RegistryEntry
-from openskills.host.runs import RunEvent
-from openskills.host.service import check_scope
+from openskills.host.runs import Run, RunEvent, RunState, encode_data
+from openskills.host.service import InvokeRequest, check_scope
 from openskills.host.strict_json import check_json, read_json
 from openskills.prompt.usage import RecordedRequest, compare_requests
+from openskills.settings import parse_seconds
 from openskills.version import __version__
 
 RouteHandler = Callable[[HttpExchange, HostParts, Principal], Awaitable[HttpResponse | None]]
@@ -163,8 +170,7 @@ async def show_skill(exchange: HttpExchange, parts: HostParts, principal: Princi
 
 async def export_tools(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """Ready skills as tools for models: `?format=openai|openai-chat|anthropic|mcp`."""
-    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    form = query.get("format", ["openai"])[-1]
+    form = read_query(exchange).get("format", "openai")
     entries = parts.registry.list_entries()
     ready = {entry.id for entry in entries if entry.status == "ready"}
     offered = [one for one in parts.registry.list_registrations() if one.id in ready and principal.can_invoke(one.id)]
@@ -183,13 +189,96 @@ async def serve_console(exchange: HttpExchange, parts: HostParts | None) -> Http
 
 _READ_METHODS = ("GET", "HEAD", "OPTIONS")
 _WRITE_METHODS = ("POST", "OPTIONS")
+MAX_PAGE = 1_000
+"""Runs in one response."""
+MAX_BUCKETS = 500
+"""Intervals of a time series."""
+_DAY = 24 * 60 * 60.0
+
+
+async def list_runs(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """The runs and calls of the caller, newest first: `?skill=&state=&since=&until=&text=&before=&limit=`."""
+    query = read_query(exchange)
+    limit = _read_number(query, "limit", 50, MAX_PAGE, 1)
+    await parts.history.recover()
+    found = await parts.runs.list(read_run_filter(query, find_owner(principal)), limit=limit)
+    listed = [record.to_dict() for record in found]
+    following = found[-1].id if len(found) == limit else None
+    return build_document({"runs": listed, "next": following}, exchange.trace, latency_ms=exchange.latency_ms)
+
+
+async def show_run_series(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """Calls, errors, p50 and p95 over time: `?buckets=` and the filters of `list_runs`; by default of the last day."""
+    query = read_query(exchange)
+    wanted = read_run_filter(query, find_owner(principal))
+    until = wanted.until or time.time()
+    since = wanted.since if wanted.since is not None else until - _DAY
+    if since >= until:
+        raise InvalidArgument("since", "must be before until")
+    buckets = _read_number(query, "buckets", 48, MAX_BUCKETS, 1)
+    await parts.history.recover()
+    found = await parts.runs.series(wanted, since=since, until=until, buckets=buckets)
+    document = {"seconds": (until - since) / buckets, "series": [one.to_dict() for one in found]}
+    return build_document(document, exchange.trace, latency_ms=exchange.latency_ms)
+
+
+async def compare_two_runs(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """What differs between the runs `?a=` and `?b=`."""
+    query = read_query(exchange)
+    for name in ("a", "b"):
+        if not query.get(name):
+            raise InvalidArgument(name, "required; send the ids of two runs as a and b")
+    await parts.history.recover()
+    document = await parts.runs.compare(query["a"], query["b"], principal=find_owner(principal))
+    return build_document(document, exchange.trace, latency_ms=exchange.latency_ms)
+
+
+def find_owner(principal: Principal) -> str | None:
+    """Whose runs a caller may see: its own; all if it may manage the host."""
+    return None if principal.has_role("admin") else principal.name
+
+
+def read_query(exchange: HttpExchange) -> dict[str, str]:
+    """The parameters of a request; the last one of each name counts."""
+    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    return {name: values[-1] for name, values in query.items()}
+
+
+def read_run_filter(query: Mapping[str, str], owner: str | None) -> RunFilter:
+    """The filter of a request, limited to the runs of an owner. Raises `InvalidArgument`."""
+    who = owner or query.get("who") or None
+    state = query.get("state", "")
+    if state and state not in (UNFINISHED, *RunState):
+        raise InvalidArgument("state", f"{state[:50]!r} is not one of {', '.join((*RunState, UNFINISHED))}")
+    since, until = (_read_time(query, name) for name in ("since", "until"))
+    text, before = query.get("text", "")[:200], query.get("before", "")[:100]
+    return RunFilter(query.get("skill") or None, state, who, since, until, text, before)
+
+
+def _read_time(query: Mapping[str, str], name: str) -> float | None:
+    """A time in ISO 8601, or a duration before now such as `24h`."""
+    text = query.get(name, "")
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return time.time() - parse_seconds(text, name)
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _read_number(query: Mapping[str, str], name: str, default: int, maximum: int, minimum: int = 0) -> int:
+    text = query.get(name) or str(default)
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and minimum <= int(text) <= maximum):
+        raise InvalidArgument(name, f"invalid number {text[:50]!r}: use {minimum} to {maximum:,}")
+    return int(text)
 
 
 async def handle_run(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
-    """The state of a run; `:cancel` after its id cancels it."""
-    run_id, colon, verb = exchange.scope["path_params"]["run_id"].partition(":")
-    if colon and verb != "cancel":
-        raise HttpRefusal(http.unknown_action(f":{verb}", [":cancel"]))
+    """A run with everything that is known about it; a verb after its id cancels it, runs it again, or sends input."""
+    run_id, colon, verb = _get_path_value(exchange, "run_id").partition(":")
+    if colon and verb not in ("again", *_RUN_ACTIONS):
+        raise HttpRefusal(http.unknown_action(f":{verb}", [f":{name}" for name in (*_RUN_ACTIONS, "again")]))
     allowed = _WRITE_METHODS if colon else _READ_METHODS
     if exchange.method == "OPTIONS":
         return options_response(exchange, allowed)
@@ -197,22 +286,161 @@ async def handle_run(exchange: HttpExchange, parts: HostParts, principal: Princi
         raise HttpRefusal(http.wrong_method(exchange.method, allowed), allow=allowed)
     if colon:
         principal.require_role("run")
-    act = parts.runs.cancel if colon else parts.runs.get
-    run = await act(run_id, principal=principal.name)
-    return build_document(run.to_dict(), exchange.trace, skill_id=run.skill_id, latency_ms=exchange.latency_ms)
+    if verb == "again":
+        return respond_with_run(exchange, await run_again(parts, principal, run_id, exchange.trace))
+    if colon:
+        return await _RUN_ACTIONS[verb](exchange, parts, await parts.runs.get(run_id, principal=find_owner(principal)))
+    await parts.history.recover()
+    found = await parts.runs.describe(run_id, principal=find_owner(principal))
+    document = found.to_dict()
+    return build_document(document, exchange.trace, skill_id=document["skill_id"], latency_ms=exchange.latency_ms)
+
+
+async def run_again(parts: HostParts, principal: Principal, run_id: str, trace: Trace) -> Run:
+    """Start a run with the input of another one. Raises `SkillError` and `HttpRefusal`."""
+    found = await parts.runs.describe(run_id, principal=find_owner(principal))
+    request = found.read_request()
+    if request is None:
+        raise InvalidArgument("run", "its input was not stored, so it cannot be run again; send the input again")
+    if found.run is not None and found.run.kind == COMMAND_KIND:
+        workspace = str(request.pop("workspace", ""))
+        return await parts.commands.start(principal, workspace, request, trace)
+    skill_id = found.to_dict()["skill_id"]
+    asked = InvokeRequest(skill_id, request["input"], trace.id, principal, time.perf_counter())
+    asked = asked._replace(body=encode_data(request), traceparent=trace.here, parent=trace.parent)
+    return await RunStarter(parts.host, parts.runs).start_run(asked)
+
+
+async def _cancel_run(exchange: HttpExchange, parts: HostParts, run: Run) -> HttpResponse:
+    cancelled = await parts.runs.cancel(run.id)
+    return build_document(
+        cancelled.to_dict(), exchange.trace, skill_id=cancelled.skill_id, latency_ms=exchange.latency_ms
+    )
+
+
+async def _send_input(exchange: HttpExchange, parts: HostParts, run: Run) -> HttpResponse:
+    """`text` goes to the input of a command; `close` ends the input."""
+    asked = await _read_object(exchange, parts, 6 * MAX_INPUT_BYTES + 100)
+    text, close = asked.get("text", ""), asked.get("close", False)
+    if not isinstance(text, str) or not isinstance(close, bool) or not asked.keys() <= {"text", "close"}:
+        raise InvalidArgument("body", 'expected {"text": "...", "close": false}')
+    data = text.encode("utf-8", "replace")
+    if len(data) > MAX_INPUT_BYTES:
+        raise LimitExceeded(f"the text has {len(data):,} bytes; the limit is {MAX_INPUT_BYTES:,}")
+    taken = await parts.commands.get(run).write(data, close=close)
+    return build_document({"taken_bytes": taken, "given_bytes": len(data)}, exchange.trace)
+
+
+async def _resize_terminal(exchange: HttpExchange, parts: HostParts, run: Run) -> HttpResponse:
+    asked = await _read_object(exchange, parts, 1_000)
+    rows, columns = asked.get("rows"), asked.get("columns")
+    if not (type(rows) is int and type(columns) is int and 1 <= rows <= 100 and 1 <= columns <= 300):
+        raise InvalidArgument("rows", "expected rows from 1 to 100 and columns from 1 to 300")
+    await parts.commands.get(run).resize(rows, columns)
+    return build_document({"rows": rows, "columns": columns}, exchange.trace)
+
+
+_RUN_ACTIONS: Mapping[str, Callable[[HttpExchange, HostParts, Run], Awaitable[HttpResponse]]] = {
+    "cancel": _cancel_run,
+    "input": _send_input,
+    "resize": _resize_terminal,
+}
+
+
+async def show_screen(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """What the terminal of a command shows, or showed at its end."""
+    run = await parts.runs.get(_get_path_value(exchange, "run_id"), principal=find_owner(principal))
+    return build_document({"screen": await parts.commands.read_screen(run)}, exchange.trace)
+
+
+async def start_command(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """Start a command in a workspace: 202 with the run and its `Location`."""
+    principal.require_role("run")
+    asked = await _read_object(exchange, parts, parts.settings.host_max_body)
+    run = await parts.commands.start(principal, _get_path_value(exchange, "name"), asked, exchange.trace)
+    return respond_with_run(exchange, run)
+
+
+def respond_with_run(exchange: HttpExchange, run: Run) -> HttpResponse:
+    """202 with a run that was started."""
+    document = run.to_dict()
+    latency = exchange.latency_ms
+    answer = build_document(document, exchange.trace, skill_id=run.skill_id, status=202, latency_ms=latency)
+    answer.headers.append(location_header(run.id))
+    return answer
+
+
+async def list_workspace_files(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """The files of a workspace of the caller."""
+    found = await parts.commands.list_files(principal, _get_path_value(exchange, "name"))
+    files = [{"path": one.path, "size_bytes": one.size} for one in found]
+    return build_document({"files": files}, exchange.trace, latency_ms=exchange.latency_ms)
+
+
+async def handle_workspace_file(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """Download, upload (`PUT`) or remove (`DELETE`) a file of a workspace of the caller."""
+    name, path = _get_path_value(exchange, "name"), _get_path_value(exchange, "path")
+    principal.require_role("read" if exchange.method in _READ_METHODS else "run")
+    if exchange.method == "PUT":
+        data = await read_body(exchange, MAX_UPLOAD_BYTES, timeout=6 * parts.options.body_seconds)
+        info = await parts.commands.write_file(principal, name, path, data)
+        return build_document({"path": info.path, "size_bytes": info.size}, exchange.trace, status=201)
+    if exchange.method == "DELETE":
+        removed = await parts.commands.remove_file(principal, name, path)
+        return build_document({"removed": removed}, exchange.trace)
+    info, data = await parts.commands.read_file(principal, name, path, limit=MAX_DOWNLOAD_BYTES)
+    if info.size > len(data):
+        raise LimitExceeded(f"{info.path} has {info.size:,} bytes; the limit of a download is {MAX_DOWNLOAD_BYTES:,}")
+    return build_download(exchange, info.path, data)
+
+
+def build_download(exchange: HttpExchange, path: str, data: bytes) -> HttpResponse:
+    """A file as an attachment: browsers save it and never show it as a page of this host."""
+    answer = _build_response(
+        exchange, data, (b"content-type", detect_mime_type(path, data[:SNIFF_BYTES]).encode("ascii", "replace"))
+    )
+    file_name = quote(path.rpartition("/")[2], safe="")
+    answer.headers.extend(
+        [
+            (b"content-disposition", f"attachment; filename*=UTF-8''{file_name}".encode()),
+            (b"content-security-policy", b"default-src 'none'; sandbox"),
+            (b"x-content-type-options", b"nosniff"),
+            (b"cache-control", b"no-store"),
+        ]
+    )
+    return answer
+
+
+async def _read_object(exchange: HttpExchange, parts: HostParts, limit: int) -> dict[str, Any]:
+    return _parse_object(exchange, await read_body(exchange, limit, timeout=parts.options.body_seconds))
+
+
+def _parse_object(exchange: HttpExchange, body: bytes) -> dict[str, Any]:
+    check_json(exchange.headers.get(b"content-type"))
+    value = read_json(body)
+    if not isinstance(value, dict):
+        raise InvalidArgument("body", "expected a JSON object")
+    return cast("dict[str, Any]", value)
+
+
+def _get_path_value(exchange: HttpExchange, name: str) -> str:
+    return exchange.scope["path_params"][name]
 
 
 async def stream_run_events(exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
-    """The events of a run, from its start or after `Last-Event-ID`. Disconnecting does not affect the run."""
-    run_id: str = exchange.scope["path_params"]["run_id"]
-    after = _parse_event_id(exchange.header(b"last-event-id"))
+    """The events of a run, from its start or after `Last-Event-ID`. Disconnecting does not affect the run.
+
+    `?after=` is for clients that cannot send the header with their first request.
+    """
+    run_id = _get_path_value(exchange, "run_id")
+    after = _parse_event_id(exchange.header(b"last-event-id") or read_query(exchange).get("after"))
     # Before the stream starts: afterwards a 404 could not be sent.
-    await parts.runs.get(run_id, principal=principal.name)
+    await parts.runs.get(run_id, principal=find_owner(principal))
     await stream_events(exchange, parts, _run_events(parts, run_id, after, principal))
 
 
 async def _run_events(parts: HostParts, run_id: str, after: int, principal: Principal) -> AsyncGenerator[SseEvent]:
-    followed: AsyncGenerator[RunEvent] = parts.runs.events(run_id, after, principal=principal.name)
+    followed: AsyncGenerator[RunEvent] = parts.runs.events(run_id, after, principal=find_owner(principal))
     async with aclosing(followed):
         async for event in followed:
             yield SseEvent(event.kind, event.data, str(event.id))
@@ -236,17 +464,13 @@ def _check_method(exchange: HttpExchange, *allowed: str) -> HttpResponse | None:
     return None
 
 
-async def _read_object(exchange: HttpExchange, parts: HostParts, known: Sequence[str], max_bytes: int = 0) -> Any:
+async def _read_fields(exchange: HttpExchange, parts: HostParts, known: Sequence[str], max_bytes: int = 0) -> Any:
     """The JSON object in the body, which may be missing. Raises `InvalidArgument` for unknown fields."""
     limit = max_bytes or parts.settings.host_max_body
     body = await read_body(exchange, limit, timeout=parts.options.body_seconds)
     if not body:
         return {}
-    check_json(exchange.headers.get(b"content-type"))
-    found = read_json(body)
-    if not isinstance(found, dict):
-        raise InvalidArgument("body", "expected a JSON object")
-    fields = cast("dict[str, Any]", found)
+    fields = _parse_object(exchange, body)
     for name in fields:
         if name not in known:
             raise InvalidArgument(name[:100], f"unknown field; use {', '.join(known)}")
@@ -273,13 +497,6 @@ def parse_query(exchange: HttpExchange) -> dict[str, str]:
     return {name: values[-1] for name, values in query.items()}
 
 
-def _read_number(query: Mapping[str, str], name: str, default: int, maximum: int) -> int:
-    text = query.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= maximum):
-        raise InvalidArgument(name, f"{text[:50]!r} is not a number from 0 to {maximum}")
-    return int(text)
-
-
 async def list_models(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """The models that conversations may use."""
     del principal
@@ -297,7 +514,7 @@ async def handle_conversations(exchange: HttpExchange, parts: HostParts, princip
         return answer
     if exchange.method == "POST":
         principal.require_role("run")
-        fields = await _read_object(exchange, parts, ("title", "model", "ask"))
+        fields = await _read_fields(exchange, parts, ("title", "model", "ask"))
         model = _read_text(fields, "model") or None
         made = await parts.conversations.create(
             principal, title=_read_text(fields, "title"), model=model, asks=_read_flag(fields, "ask")
@@ -354,7 +571,7 @@ async def read_message(exchange: HttpExchange, parts: HostParts) -> NewMessage:
     if (exchange.header(b"content-type") or "").partition(";")[0].strip() == "multipart/form-data":
         fields, files = await read_form(exchange, parts)
         return _build_message(fields.get("text", ""), files, fields.get("model", ""))
-    fields = await _read_object(exchange, parts, ("text", "model", "files"), MAX_UPLOAD)
+    fields = await _read_fields(exchange, parts, ("text", "model", "files"), MAX_UPLOAD)
     listed: object = fields.get("files", [])
     if not isinstance(listed, list):
         raise InvalidArgument("files", 'expected a list such as [{"name": "a.csv", "data": "BASE64"}]')
@@ -448,7 +665,7 @@ async def answer_approval(exchange: HttpExchange, parts: HostParts, principal: P
     """Answer a command that waits for approval: `{"decision": "allow_once"}`."""
     principal.require_role("run")
     params = exchange.scope["path_params"]
-    fields = await _read_object(exchange, parts, ("decision", "reason"))
+    fields = await _read_fields(exchange, parts, ("decision", "reason"))
     decision, reason = _read_text(fields, "decision"), _read_text(fields, "reason")
     await parts.conversations.answer(principal, params["conversation_id"], params["approval_id"], decision, reason)
     return _respond_with(exchange, {"approval": params["approval_id"], "decision": decision})

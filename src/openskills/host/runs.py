@@ -9,10 +9,11 @@ import json
 import logging
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
+from difflib import unified_diff
 from enum import StrEnum
 from typing import Any
 
@@ -20,14 +21,23 @@ import orjson
 
 from openskills.errors import RunCancelled, RunInterrupted, SkillError, StoreUnavailable, TooManyRequests, UnknownRun
 from openskills.host.database import Database
-from openskills.host.history import new_run_id
+from openskills.host.history import (
+    RunFilter,
+    RunRecord,
+    RunStatistics,
+    find_state,
+    new_run_id,
+    select_by_prefix,
+    select_records,
+    select_series,
+)
 from openskills.host.http import encode_result
 from openskills.host.model import InvokeResult, Listener, SkillOutputEvent, failure_outcome, normalize_outcome
 from openskills.host.workers import WorkerLock
 from openskills.sql import select_rows
 
-MAX_OUTPUT_BYTES = 1024 * 1024
-MAX_EVENTS = 10_000
+MAX_OUTPUT_BYTES = 4 * 1024 * 1024
+MAX_EVENTS = 50_000
 CUT_EVENT = "cut"
 
 
@@ -100,7 +110,9 @@ class RunState(StrEnum):
 class Run:
     """One run. Times are in seconds since 1970. `cut` is how many bytes of its output were dropped.
 
-    `result` (the Normalized Skill Result as JSON) and `status` (its HTTP status) are set when it has `ended`.
+    `kind` is that of its runner: `command` for a command in a workspace. `request` is what was asked for as JSON, with
+    secrets masked; None if it is too large to keep. `result` (the Normalized Skill Result as JSON) and `status` (its
+    HTTP status) are set when it has `ended`.
     """
 
     id: str
@@ -117,11 +129,14 @@ class Run:
     cut: int = 0
     status: int | None = None
     result: bytes | None = field(default=None, repr=False)
+    kind: str = ""
+    request: bytes | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "state": self.state.value,
+            "kind": self.kind,
             "skill_id": self.skill_id,
             "trace_id": self.trace_id,
             "version": self.version,
@@ -130,8 +145,49 @@ class Run:
             "ended": _format_time(self.ended),
             "cancel_requested": self.cancel,
             "cut_bytes": self.cut,
+            "request": None if self.request is None else orjson.Fragment(self.request),
             "result": None if self.result is None else orjson.Fragment(self.result),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetails:
+    """A run and its row of the history; one of them may be missing: a synchronous call, or a run that has not ended."""
+
+    run: Run | None
+    record: RunRecord | None
+
+    @property
+    def id(self) -> str:
+        return self.run.id if self.run is not None else self.record.id if self.record is not None else ""
+
+    def read_request(self) -> dict[str, Any] | None:
+        """What was asked for: `{"input": {...}}`, or the fields of a command; None if it was not stored."""
+        stored = self.run.request if self.run is not None else None
+        if stored is None and self.record is not None:
+            stored = self.record.input
+        try:
+            return None if stored is None else orjson.loads(stored)
+        except orjson.JSONDecodeError:
+            # A body that was cut.
+            return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """One document: of the run, with what only the history has."""
+        found = self.record.to_dict() if self.record is not None else {}
+        run = self.run.to_dict() if self.run is not None else _describe_call(found)
+        names = ("latency_ms", "waited_ms", "ran_ms", "code", "message", "isolation", "memory_bytes", "phases")
+        more = {name: found.get(name) for name in (*names, "bytes_in", "bytes_out", "input", "output") if name in found}
+        who = self.run.principal if self.run is not None else found.get("who")
+        return {**run, "who": who, **more}
+
+
+def _describe_call(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A synchronous call in the form of `Run.to_dict`."""
+    names = ("id", "state", "skill_id", "trace_id", "version")
+    about = {"kind": found["runner_type"], "created": found["began"], "started": None, "ended": None}
+    rest = {"cancel_requested": False, "cut_bytes": 0, "request": None, "result": None}
+    return {**{name: found[name] for name in names}, **about, **rest}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +281,16 @@ def _select_to_cancel(at: sqlite3.Connection, worker: str) -> list[str]:
     return [run_id for (run_id,) in select_rows(at, _SELECT_TO_CANCEL, (worker,))]
 
 
+def _find_dead_workers(at: sqlite3.Connection, worker: WorkerLock) -> list[str]:
+    """The workers that are dead and have unfinished runs."""
+    owners = (owner for (owner,) in select_rows(at, _SELECT_WORKERS) if owner != worker.id)
+    return [owner for owner in owners if not worker.is_alive(owner)]
+
+
 def _mark_interrupted(at: sqlite3.Connection, worker: WorkerLock, now: float) -> int:
     """End runs of workers that are dead. Returns how many there were, at most 100 for each worker."""
     error = RunInterrupted("the worker process has ended; how far the skill got is unknown")
-    owners = [owner for (owner,) in select_rows(at, _SELECT_WORKERS) if not worker.is_alive(owner)]
+    owners = _find_dead_workers(at, worker)
     found = [_run_from_row(row) for owner in owners for row in select_rows(at, _SELECT_UNFINISHED, (owner,))]
     for run in found:
         result = build_error_result(run, error, now)
@@ -323,7 +385,7 @@ class LiveRun:
         except BaseException:
             await self._end(*self._fail(RunState.FAILED, SkillError("internal error; see the log of the host")))
             raise
-        return _state_from_result(result), result
+        return RunState(find_state(result)), result
 
     def _fail(self, state: RunState, error: SkillError) -> tuple[RunState, InvokeResult]:
         return state, build_error_result(self._run, error, time.time())
@@ -365,19 +427,10 @@ class LiveRun:
                 return
 
 
-def _state_from_result(result: InvokeResult) -> RunState:
-    failure = result.outcome.failure
-    if failure is None:
-        return RunState.SUCCEEDED
-    # A stopping host may return a result instead of raising a cancellation.
-    return _STATES.get(str(failure.details.get("reason")), RunState.FAILED)
-
-
 async def _call_function(make: RunFunction, listener: Listener) -> InvokeResult:
     return await make(listener)
 
 
-_STATES = {RunInterrupted.reason: RunState.INTERRUPTED, RunCancelled.reason: RunState.CANCELLED}
 _CANCELLED = RunCancelled("the run was cancelled before it finished")
 _STOPPED = RunInterrupted("the host was stopped during the run")
 
@@ -402,6 +455,26 @@ class AsyncRunLimits:
     keep_seconds: float = 24 * 60 * 60.0
     max_kept: int = 10_000
     poll_seconds: float = 0.5
+
+
+_COMPARED = (
+    *("skill_id", "version", "kind", "who", "state", "code", "message", "latency_ms", "phases", "isolation"),
+    *("memory_bytes", "bytes_in", "bytes_out", "request", "input", "output", "result"),
+)
+_MAX_COMPARED_LINES = 2_000
+
+
+def format_log(events: Sequence[RunEvent]) -> str:
+    """The output of a run as text: its lines, and those of its progress."""
+    found: list[str] = []
+    for event in events:
+        data: Mapping[str, Any] = {} if event.kind == RESULT_EVENT else orjson.loads(event.data)
+        if event.kind in {"stdout", "stderr"}:
+            found.append(f"{data.get('text', '')}{'' if data.get('raw') else chr(10)}")
+        elif event.kind in {"progress", "artifact", CUT_EVENT}:
+            said = data.get("message") or data.get("path") or data.get("reason") or ""
+            found.append(f"[{event.kind}] {said}\n")
+    return "".join(found)
 
 
 class Runs:
@@ -430,6 +503,8 @@ class Runs:
         principal: str,
         version: str = "",
         run_id: str | None = None,
+        kind: str = "",
+        request: bytes | None = None,
     ) -> Run:
         """Start a run: `make` executes it and gets a listener for events; the first event makes it `running`.
 
@@ -441,6 +516,7 @@ class Runs:
         now = time.time()
         found = run_id or new_run_id(now)
         run = Run(found, principal, skill_id, trace_id, version, RunState.QUEUED, self._worker.id, now)
+        run = replace(run, kind=kind, request=request)
         output = RunOutput(self._limits.output_bytes, self._limits.max_events)
         live = self._live[run.id] = LiveRun(run, self._store, output, lambda: self._notify(run.id))
         try:
@@ -460,6 +536,43 @@ class Runs:
         if found is None or (principal is not None and found.principal != principal):
             raise UnknownRun("unknown run; runs are kept for a day after their end", id=run_id[:100])
         return found
+
+    async def list(self, wanted: RunFilter, *, limit: int = 50) -> Sequence[RunRecord]:
+        """The newest matching runs and calls first; also those that have not ended. Raises `StoreUnavailable`."""
+        if await self._store.read(lambda at: _find_dead_workers(at, self._worker)):
+            await self._interrupt_orphans()
+        return await self._store.read(lambda at: select_records(at, wanted, limit))
+
+    async def series(self, wanted: RunFilter, *, since: float, until: float, buckets: int) -> Sequence[RunStatistics]:
+        """Calls, errors and percentiles of the latency over time. Raises `StoreUnavailable`."""
+        return await self._store.read(lambda at: select_series(at, wanted, since=since, until=until, buckets=buckets))
+
+    async def describe(self, run_id: str, *, principal: str | None = None) -> "RunDetails":
+        """Everything that is known about a run or a call. Raises like `get`."""
+        record = await self._store.read(
+            lambda at: next((one for one in select_by_prefix(at, run_id) if one.id == run_id), None)
+        )
+        try:
+            run = await self.get(run_id, principal=principal)
+        except UnknownRun:
+            if record is None or (principal is not None and record.who != principal):
+                raise
+            run = None
+        return RunDetails(run, record)
+
+    async def compare(self, first: str, second: str, *, principal: str | None = None) -> dict[str, Any]:
+        """Two runs, the fields in which they differ, and the differences of their logs. Raises like `get`."""
+        both = [await self.describe(one, principal=principal) for one in (first, second)]
+        logs = [format_log(await self.read_events(one.id, limit=MAX_EVENTS)) for one in both]
+        documents = [one.to_dict() for one in both]
+        plain = [orjson.loads(encode_data({name: one.get(name) for name in _COMPARED})) for one in documents]
+        names = [name for name in _COMPARED if plain[0][name] != plain[1][name]]
+        differences = [{"field": name, "a": plain[0][name], "b": plain[1][name]} for name in names]
+        lines = [log.splitlines()[:_MAX_COMPARED_LINES] for log in logs]
+        found = unified_diff(lines[0], lines[1], lineterm="", n=2)
+        # Without the two lines that name the files.
+        changed = await asyncio.to_thread(lambda: list(found)[2:])
+        return {"a": documents[0], "b": documents[1], "differences": differences, "log": changed}
 
     async def read_events(self, run_id: str, after: int = 0, limit: int = 1_000) -> Sequence[RunEvent]:
         """The events that have been written, without waiting for more. Raises `UnknownRun` and `StoreUnavailable`."""
@@ -552,7 +665,7 @@ class Runs:
             else:
                 pause = _MIN_POLL_INTERVAL
 
-    async def _poll(self, run_id: str, after: int) -> tuple[Run, list[RunEvent]]:
+    async def _poll(self, run_id: str, after: int) -> tuple[Run, Sequence[RunEvent]]:
         try:
             return await self._store.read(lambda at: _select_events(at, run_id, after, _EVENTS_PER_READ))
         except LookupError:

@@ -32,6 +32,7 @@ from openskills.host.auth import OWNER_MARK, Principal
 from openskills.host.history import id_prefix
 from openskills.host.http import encode_result
 from openskills.host.model import (
+    PHASES,
     Call,
     Failure,
     InvokeResult,
@@ -53,7 +54,8 @@ from openskills.version import __version__
 class InvokeRequest(NamedTuple):
     """A request to invoke a skill. `began` is a time of `time.perf_counter`, `body` the raw request.
 
-    `parent` is the caller's `traceparent`; `traceparent` is passed on to the skill.
+    `parent` is the caller's `traceparent`; `traceparent` is passed on to the skill. `registration` and `runner` are for
+    what is not in the registry, such as a command.
     """
 
     skill_id: str
@@ -66,6 +68,8 @@ class InvokeRequest(NamedTuple):
     traceparent: str | None = None
     parent: str | None = None
     run_id: str | None = None
+    registration: Registration | None = None
+    runner: SkillRunner | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +175,16 @@ def _find_violations(validator: Any, value: Mapping[str, Any], root: str) -> Ite
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
         field = _shorten(root + "".join(steps))
         rule = str(error.schema_path[-1]) if error.schema_path else "schema"
-        yield {"field": field, "message": f"{field}: {_shorten(error.message)}", "rule": rule}
+        pointer = _shorten(_build_pointer(error))
+        yield {"field": field, "pointer": pointer, "message": f"{field}: {_shorten(error.message)}", "rule": rule}
+
+
+def _build_pointer(error: Any) -> str:
+    """The JSON pointer of what is wrong; of the missing field, if one is required."""
+    steps = [str(step) for step in error.instance_path]
+    if error.kind.name == "required":
+        steps.append(str(error.kind.property))
+    return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in steps)
 
 
 def _build_failure(code: int, reason: str, message: str, errors: Sequence[dict[str, str]]) -> Failure:
@@ -301,10 +314,25 @@ def _hide_directories(failure: Failure, trace_id: str) -> Failure:
 
 @dataclass(slots=True)
 class _CallTimes:
-    """When a call joined the queue and was started, as times of `time.perf_counter`; 0.0 if it was not."""
+    """When a call joined the queue and was started, as times of `time.perf_counter`; 0.0 if it was not.
+
+    `marks` are the beginnings of the phases that its runner has reported.
+    """
 
     queued: float = 0.0
     started: float = 0.0
+    marks: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def to_phases(self, now: float) -> dict[str, float]:
+        """The milliseconds of each phase up to now; a runner that reports none has run its script all the time."""
+        if not self.queued:
+            return {}
+        begun = {"queue": self.queued}
+        if self.started:
+            begun |= {"start": self.started, **self.marks} if self.marks else {"script": self.started}
+        found = sorted((begun[name], place, name) for place, name in enumerate(PHASES) if name in begun)
+        ends = [begin for begin, _, _ in found[1:]] + [now]
+        return {name: round((end - begin) * 1000, 3) for (begin, _, name), end in zip(found, ends, strict=True)}
 
 
 class Host:
@@ -403,7 +431,7 @@ class Host:
             if self.draining:
                 outcome = failure_outcome(http.host_draining())
             else:
-                found = self.get_registration(asked.skill_id, asked.principal)
+                found = asked.registration or self.get_registration(asked.skill_id, asked.principal)
                 for observer in self._observers:
                     observer.on_start(found, asked)
                 registration = found
@@ -461,6 +489,11 @@ class Host:
         state = self._admission.rate_state(principal)
         return [] if state is None else [(name.lower().encode(), value.encode()) for name, value in state.headers()]
 
+    def mask_input(self, registration: Registration, value: Mapping[str, Any]) -> Any:
+        """An input with the secrets of its skill masked, to be stored."""
+        known = {name: self._secrets[name] for name in registration.secrets if name in self._secrets}
+        return get_masker(known).mask_json(value)
+
     def forget(self, skill_id: str) -> None:
         """Drop cached validators of a skill that has changed or was removed."""
         self._checks.pop(skill_id, None)
@@ -472,7 +505,7 @@ class Host:
             return failure_outcome(fault)
         secrets = self._get_secrets(registration)
         deadline = asyncio.get_running_loop().time() + registration.timeout_ms / 1000
-        runner = self._runners.get_runner(registration)
+        runner = asked.runner or self._runners.get_runner(registration)
         times.queued = time.perf_counter()
         async with self._admission.admit(asked.principal, registration, deadline):
             if asked.listener is not None:
@@ -481,7 +514,7 @@ class Host:
             with trace_invocation(registration, asked, secrets) as span:
                 parent = current_traceparent(span, asked.traceparent)
                 call = Call(asked.input, asked.trace_id, deadline, secrets, listener, parent)
-                times.started = time.perf_counter()
+                times.started, times.marks = time.perf_counter(), call.marks
                 outcome = await runner.invoke(registration, call)
                 if outcome.failure is not None:
                     span.set({"error.type": str(outcome.failure.details.get("reason") or outcome.failure.code)})
@@ -524,7 +557,9 @@ class Host:
         now = time.perf_counter()
         seconds = now - asked.began
         about = registration
-        if about is None and (about := self._skills.find(self.resolve_id(asked.skill_id, asked.principal))) is not None:
+        if about is None:
+            about = asked.registration or self._skills.find(self.resolve_id(asked.skill_id, asked.principal))
+        if registration is None and about is not None:
             # It never started; for observers it starts and ends now.
             for observer in self._observers:
                 observer.on_start(about, asked)
@@ -539,6 +574,7 @@ class Host:
             version=__version__ if registration is None else registration.version,
             waited_ms=((times.started or now) - times.queued) * 1000 if times.queued else None,
             ran_ms=(now - times.started) * 1000 if times.started else None,
+            phases=times.to_phases(now),
         )
         result, body = encode_result(result)
         ended = Invocation(

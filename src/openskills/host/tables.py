@@ -95,6 +95,16 @@ STEPS: tuple[MigrationStep, ...] = (
         )
         """,
     ),
+    (
+        "ALTER TABLE history ADD COLUMN state TEXT NOT NULL DEFAULT 'failed'",
+        "UPDATE history SET state = 'succeeded' WHERE success",
+        "ALTER TABLE history ADD COLUMN isolation TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE history ADD COLUMN memory_bytes INTEGER",
+        # Names and milliseconds of the phases, as JSON.
+        "ALTER TABLE history ADD COLUMN phases TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE runs ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE runs ADD COLUMN request BLOB",
+    ),
 )
 
 UPLOAD_STEPS: tuple[MigrationStep, ...] = (

@@ -44,6 +44,8 @@ from openskills.telemetry.spans import execute_tool
 from openskills.tools.loaded_texts import LoadedTexts
 from openskills.tools.names import EXEC, INTERACTIVE, RUN, ToolProfile, build_continuation_hint
 from openskills.tools.registry import TOOLS, build_unknown_tool_error, select_tools
+from openskills.tools.run import RunPlan, prepare_run
+from openskills.tools.run_arguments import RunArguments
 from openskills.tools.tool import (
     ENUM_LIMIT,
     AnyTool,
@@ -299,6 +301,13 @@ class SkillSession:
     def _build_context(self) -> ToolContext:
         layer = self._overviews.get()
         return replace(self._context, skills=layer.skills, tools=layer.tools)
+
+    async def prepare_command(self, arguments: RunArguments) -> RunPlan:
+        """Check and stage what a command of a skill needs, for applications that run it themselves.
+
+        Raises `SkillError`.
+        """
+        return await prepare_run(self._context, arguments)
 
     @property
     def options(self) -> SessionOptions:

@@ -20,12 +20,12 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ToolsListChanged
 
 from openskills.adapters.mcp.resources import MAX_FILES, SkillResources, build_uri, parse_uri, take_page
-from openskills.adapters.mcp.server import EXTENSION, MAX_INSTRUCTIONS, RESOURCES_PAGE, McpServer
-from openskills.adapters.mcp.sessions import LocalCaller, McpSessions, run_apart
+from openskills.adapters.mcp.server import EXTENSION, MAX_INSTRUCTIONS, RESOURCES_PAGE, McpServer, run_apart
 from openskills.artifacts import MemoryArtifactStore
 from openskills.catalog import Catalog
 from openskills.errors import ForbiddenPath, InvalidArgument, TooManyRequests
 from openskills.runtime import SessionOptions, SkillRuntime
+from openskills.runtime.session_pool import LocalCaller, SessionPool
 from openskills.settings import Settings
 from tests.skill_writer import WriteSkill, skill_writer
 
@@ -385,7 +385,7 @@ async def test_a_client_that_leaves_ends_its_commands_and_its_session(skills: Pa
 async def test_idle_sessions_are_closed_and_too_many_busy_ones_refused(skills: Path) -> None:
     settings = settings_in(skills.parent)
     async with SkillRuntime(Catalog.from_paths(skills, settings=settings), "local", settings=settings) as runtime:
-        sessions = McpSessions(runtime, SessionOptions(), app="test", idle_timeout=0.05, max_sessions=1)
+        sessions = SessionPool(runtime, SessionOptions(), app="test", agent="mcp", idle_timeout=0.05, max_sessions=1)
         caller = LocalCaller()
         async with sessions.use(caller, "one") as session:
             await session.call("skill_load", {"skill": "report"})

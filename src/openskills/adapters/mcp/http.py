@@ -13,9 +13,9 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from openskills.adapters.mcp.server import REQUEST_KEY, HostedTools, McpRequest, McpServer
-from openskills.adapters.mcp.sessions import IDLE_TIMEOUT, McpCaller
 from openskills.catalog.catalog import Catalog
 from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime.session_pool import IDLE_TIMEOUT, SessionCaller
 from openskills.settings import Settings
 
 AsgiScope = MutableMapping[str, Any]
@@ -98,7 +98,7 @@ class McpEndpoint:
             await asyncio.wait(self._chores)
         await self._stack.aclose()
 
-    async def handle(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend, caller: McpCaller) -> None:
+    async def handle(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend, caller: SessionCaller) -> None:
         """Handle a request of an authenticated caller. If the client disconnects, what it has called is cancelled."""
         # Blanks around values do not count (RFC 9110); servers leave them to the application.
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
@@ -135,7 +135,9 @@ class McpEndpoint:
         """End the sessions and commands of the callers whose identity is no longer valid."""
         await self._server.sessions.close_sessions(is_over)
 
-    def _on_response(self, method: str, message: MutableMapping[str, Any], connection: str, caller: McpCaller) -> None:
+    def _on_response(
+        self, method: str, message: MutableMapping[str, Any], connection: str, caller: SessionCaller
+    ) -> None:
         if message["status"] >= 300:
             return
         if method == "DELETE":
@@ -168,7 +170,7 @@ class McpEndpoint:
     async def _end_transport(self, connection: str, user: str) -> None:
         """What a client does to end its connection."""
         headers = [(_SESSION_HEADER, connection.encode())]
-        scope = {"type": "http", "method": "DELETE", "path": "/", "query_string": b"", "headers": headers}
+        scope: AsgiScope = {"type": "http", "method": "DELETE", "path": "/", "query_string": b"", "headers": headers}
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
 
         async def receive() -> MutableMapping[str, Any]:

@@ -6,10 +6,10 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 import anyio
@@ -42,7 +42,6 @@ from openskills.adapters.mcp.resources import (
     parse_uri,
     take_page,
 )
-from openskills.adapters.mcp.sessions import IDLE_TIMEOUT, LocalCaller, McpCaller, McpSessions, run_apart
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import SCHEME as ARTIFACT_SCHEME
 from openskills.artifacts.store import Scope, parse_ref
@@ -55,6 +54,7 @@ from openskills.prompt.overview import OverviewFormat, overview
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import ResultTexts
+from openskills.runtime.session_pool import IDLE_TIMEOUT, LocalCaller, SessionCaller, SessionPool
 from openskills.session.state import LoadMode
 from openskills.tools.names import EXEC, LOAD, SELECT
 from openskills.tools.registry import TOOLS
@@ -88,12 +88,12 @@ ToolProgress = Callable[[str], None]
 class HostedTools(Protocol):
     """Skills of a host as tools. `openskills.host.mcp` implements it."""
 
-    def list_tools(self, caller: McpCaller) -> Sequence[Mapping[str, Any]]:
+    def list_tools(self, caller: SessionCaller) -> Sequence[Mapping[str, Any]]:
         """The tools that a caller may call, as MCP tools."""
         ...
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], caller: McpCaller, on_progress: ToolProgress
+        self, name: str, arguments: Mapping[str, Any], caller: SessionCaller, on_progress: ToolProgress
     ) -> tuple[Mapping[str, Any], str | None]:
         """Call a tool; returns its data, and the message of the error if it failed.
 
@@ -125,7 +125,7 @@ class McpRequest:
     `is_temporary` means that the session ends with the connection and cannot be opened again.
     """
 
-    caller: McpCaller
+    caller: SessionCaller
     connection: str
     is_temporary: bool = False
     tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
@@ -189,7 +189,7 @@ class McpServer:
         self._described: tuple[CatalogSnapshot, list[dict[str, Any]]] | None = None
         self._announced: tuple[CatalogSnapshot, Mapping[str, ServedSkill]] | None = None
         self.resources = SkillResources(runtime.catalog, watched=watch)
-        self.sessions = McpSessions(runtime, self._options, app=app, idle_timeout=idle_timeout)
+        self.sessions = SessionPool(runtime, self._options, app=app, agent="mcp", idle_timeout=idle_timeout)
         self.protocol = self._create_protocol(cache_scope)
 
     def _create_protocol(self, cache_scope: Literal["public", "private"]) -> Server[Any]:
@@ -290,7 +290,7 @@ class McpServer:
             result["capabilities"]["extensions"] = dict(self.protocol.extensions)
         return result
 
-    def build_instructions(self, caller: McpCaller) -> str:
+    def build_instructions(self, caller: SessionCaller) -> str:
         """The skills that a caller may use and how, in at most `MAX_INSTRUCTIONS` bytes."""
         skills = [skill for skill in self._runtime.catalog.snapshot.skills if caller.can_use(skill.name)]
         guidance = build_guidance(self._list_names(caller)) if skills and self._session_tools else ""
@@ -301,14 +301,14 @@ class McpServer:
                 return text
         return "\n\n".join(filter(None, (_INTRODUCTION, guidance)))
 
-    def _list_names(self, caller: McpCaller) -> Sequence[str]:
+    def _list_names(self, caller: SessionCaller) -> Sequence[str]:
         """The names of the session tools of a caller; none without a skill that it may use."""
         skills = self._runtime.catalog.snapshot.skills
         if not self._session_tools or not any(caller.can_use(skill.name) for skill in skills):
             return ()
         return self._runtime.tool_names(self._options)
 
-    def _describe_session_tools(self, caller: McpCaller) -> list[dict[str, Any]]:
+    def _describe_session_tools(self, caller: SessionCaller) -> list[dict[str, Any]]:
         snapshot = self._runtime.catalog.snapshot
         if not caller.is_restricted and self._described is not None and self._described[0] is snapshot:
             return self._described[1]
@@ -371,7 +371,7 @@ class McpServer:
         known = self.resources.get_known()
         return await asyncio.to_thread(self.resources.get_all) if known is None else known
 
-    async def _list_served(self, caller: McpCaller) -> list[ServedSkill]:
+    async def _list_served(self, caller: SessionCaller) -> list[ServedSkill]:
         served = await self._get_served()
         return [one for one in served.values() if caller.can_use(one.skill.name)]
 
@@ -465,7 +465,7 @@ class McpServer:
         more = {} if cursor is None else {"nextCursor": cursor}
         return {"resources": list(page), **more, **self._cache}
 
-    def _list_prompt_skills(self, caller: McpCaller) -> list[Skill]:
+    def _list_prompt_skills(self, caller: SessionCaller) -> list[Skill]:
         """The skills that users may choose, also those that models do not see because their author says so."""
         snapshot = self._runtime.catalog.snapshot
         for_users = (one.skill for one in snapshot.hidden.values() if one.skill.manifest.disable_model_invocation)
@@ -579,7 +579,7 @@ def _to_mcp_error(error: SkillError, more: Mapping[str, Any]) -> MCPError:
     return MCPError(code, error.message, {**error.details, "reason": error.reason, **more})
 
 
-def _count_request(caller: McpCaller) -> None:
+def _count_request(caller: SessionCaller) -> None:
     try:
         caller.count_request()
     except TooManyRequests as error:
@@ -623,3 +623,27 @@ async def serve_stdio(server: McpServer) -> None:
     """Serve one client over stdin and stdout until it closes its end."""
     async with server.run(), stdio_server() as (incoming, outgoing):
         await server.protocol.run(incoming, outgoing, server.protocol.create_initialization_options())
+
+
+T = TypeVar("T")
+
+
+async def run_apart(work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[Any]] | None = None) -> T:
+    """Await work in a task of its own, which is cancelled once and whose cleanup is awaited. `tasks` has it meanwhile.
+
+    The scopes of anyio cancel again and again, which would interrupt the cleanup of processes.
+    """
+    task = asyncio.get_running_loop().create_task(work)
+    if tasks is not None:
+        tasks.add(task)
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task])
+        raise
+    finally:
+        if tasks is not None:
+            tasks.discard(task)
+    return task.result()

@@ -205,7 +205,7 @@ class _CommandServer:
             report, _ = receive(pair.watch)
         except (EOFError, OSError):
             # It was killed, and we have adopted its processes.
-            report = {"status": -signal.SIGKILL, "cpu_ms": 0, "clean": False}
+            report = {"status": -signal.SIGKILL, "cpu_ms": 0, "memory_kib": 0, "clean": False}
         if report["clean"] is False:
             self._remove_pair(pair)
             report["clean"] = kill_children([other.leader for other in self._pairs])
@@ -351,15 +351,16 @@ def _supervise_run(run: int, watch: socket.socket) -> None:
                 return
         ended = _reap_run(run)
     _send_signal(os.killpg, run, signal.SIGKILL)
-    send(watch, {"status": ended[0], "cpu_ms": ended[1], "clean": kill_children([])})
+    send(watch, {"status": ended[0], "cpu_ms": ended[1], "memory_kib": ended[2], "clean": kill_children([])})
 
 
-def _reap_run(run: int) -> tuple[int, int] | None:
-    """The exit code and CPU time of the run; also reaps orphans."""
+def _reap_run(run: int) -> tuple[int, int, int] | None:
+    """The exit code, CPU time and memory of the run; also reaps orphans."""
     while True:
         pid, status, usage = os.wait4(-1, os.WNOHANG)
         if pid == run:
-            return os.waitstatus_to_exitcode(status), round((usage.ru_utime + usage.ru_stime) * 1000)
+            cpu_ms = round((usage.ru_utime + usage.ru_stime) * 1000)
+            return os.waitstatus_to_exitcode(status), cpu_ms, usage.ru_maxrss
         if pid == 0:
             return None
 

@@ -39,7 +39,9 @@ class SandboxSupervisor(SupervisorServer):
         self._times = record_times()
         self._served = 0
 
-    def _on_exit(self, identity: int, command: SupervisedCommand, status: int, cpu_ms: int, *, alone: bool) -> None:
+    def _on_exit(
+        self, identity: int, command: SupervisedCommand, status: int, used: "dict[str, int]", *, alone: bool
+    ) -> None:
         del self._commands[identity]
         command.close()
         clean = alone or _kill_all()
@@ -49,9 +51,9 @@ class SandboxSupervisor(SupervisorServer):
             id=identity,
             status=os.waitstatus_to_exitcode(status),
             was_ready=True,
-            cpu_ms=cpu_ms,
             clean=clean,
             reusable=clean and self._is_unchanged(),
+            **used,
         )
 
     def _forward_signal(self, message: "dict[str, int]") -> None:

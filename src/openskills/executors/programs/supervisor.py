@@ -20,7 +20,7 @@ Messages are JSON with a length prefix, in both directions; descriptors are sent
 
     serving pid     started id, pid     ready id     failed id, errno, what
     readers id, readers {thread: how often it was blocked}: empty if unknown, or if others of its threads may print
-    exited  id, status, was_ready, cpu_ms, clean (false: some of its processes could not be killed)
+    exited  id, status, was_ready, cpu_ms, memory_kib, clean (false: some of its processes could not be killed)
 """
 
 import errno
@@ -61,6 +61,9 @@ _MAX_INSPECTED = 100
 _TTY = os.makedev(5, 0)
 
 
+_WAIT_SHARE, _MAX_WAIT, _WAIT_STEP = 0.02, 0.01, 0.0005
+
+
 class SupervisedCommand:
     """A started command, and our ends of the pipes of its handshake."""
 
@@ -68,6 +71,7 @@ class SupervisedCommand:
         self.pid, self.contained, self.is_held = pid, contained, held
         self.ready, self.go = ready, go
         self.was_ready = ready < 0
+        self.started_at = time.monotonic()
 
     def close(self) -> None:
         _close((self.ready, self.go))
@@ -229,25 +233,50 @@ class SupervisorServer:
         serve(descriptors[0])
 
     def _reap(self) -> None:
-        ended: dict[int, tuple[int, int]] = {}
+        ended: dict[int, tuple[int, dict[str, int]]] = {}
+        forks = set(self._forks)
         while (pid := (found := _wait_child())[0]) > 0:
             self._forks.discard(pid)
             ended[pid] = found[1:]
         alone = pid < 0
-        for identity, command in list(self._commands.items()) if ended else ():
-            if command.pid in ended:
-                self._on_exit(identity, command, *ended[command.pid], alone=alone)
+        over = [(identity, command) for identity, command in self._commands.items() if command.pid in ended]
+        others = ended.keys() - forks - {command.pid for _, command in over}
+        for identity, command in over:
+            status, used = ended[command.pid]
+            if command.contained:
+                # bwrap does not wait for the first process of its sandbox, so its own numbers are useless. We inherit
+                # that process.
+                parts = [ended[pid][1] for pid in others] if len(over) == 1 else []
+                used = _add_up(parts or (self._wait_for_sandbox(command) if len(over) == 1 and pid == 0 else []))
+            self._on_exit(identity, command, status, used, alone=alone)
         # Unknown children are first processes of ending sandboxes, processes that a killed bwrap had not yet tied to
         # itself, or leftovers of a killed fork of ours.
         if ended and not alone and all(command.contained for command in self._commands.values()):
             for pid in [one for orphan in _kill_children(self._own_pids) for one in _list_descendants(orphan)]:
                 _ignore_missing(os.kill, pid, signal.SIGKILL)
 
+    def _wait_for_sandbox(self, command: SupervisedCommand) -> "list[dict[str, int]]":
+        """What the first process of a sandbox used, if it ends soon: within 2 % of the time that the command took."""
+        now = time.monotonic()
+        deadline = now + min((now - command.started_at) * _WAIT_SHARE, _MAX_WAIT)
+        while time.monotonic() < deadline:
+            # Only looks: the end of another command is left to the next call.
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if found is None:
+                time.sleep(_WAIT_STEP)
+            elif found.si_pid in self._own_pids - {command.pid}:
+                break
+            else:
+                return [_wait_child(found.si_pid)[2]]
+        return []
+
     @property
     def _own_pids(self) -> "set[int]":
         return {*self._forks, *(command.pid for command in self._commands.values())}
 
-    def _on_exit(self, identity: int, command: SupervisedCommand, status: int, cpu_ms: int, *, alone: bool) -> None:
+    def _on_exit(
+        self, identity: int, command: SupervisedCommand, status: int, used: "dict[str, int]", *, alone: bool
+    ) -> None:
         del self._commands[identity]
         if command.ready >= 0:
             self._poll.unregister(command.ready)
@@ -258,7 +287,7 @@ class SupervisorServer:
             _ignore_missing(os.killpg, command.pid, signal.SIGKILL)
             clean = _kill_and_reap_children(self._own_pids)
         code = os.waitstatus_to_exitcode(status)
-        self._send(event="exited", id=identity, status=code, was_ready=command.was_ready, cpu_ms=cpu_ms, clean=clean)
+        self._send(event="exited", id=identity, status=code, was_ready=command.was_ready, clean=clean, **used)
 
 
 def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") -> int:
@@ -282,13 +311,20 @@ def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") 
         return os.posix_spawn(program, argv, env, file_actions=actions, setsid=new, setsigdef=defaults, setsigmask=())
 
 
-def _wait_child() -> "tuple[int, int, int]":
-    """A child that has ended, its status and its CPU time; 0 if none has, -1 without children."""
+def _add_up(parts: "list[dict[str, int]]") -> "dict[str, int]":
+    """What several processes used together; zeros if that is not known."""
+    memory = max((part["memory_kib"] for part in parts), default=0)
+    return {"cpu_ms": sum(part["cpu_ms"] for part in parts), "memory_kib": memory}
+
+
+def _wait_child(which: int = -1) -> "tuple[int, int, dict[str, int]]":
+    """A child that has ended, its status and what it used; 0 if none has, -1 without children."""
     try:
-        pid, status, usage = os.wait4(-1, os.WNOHANG)
+        pid, status, usage = os.wait4(which, os.WNOHANG)
     except ChildProcessError:
-        return -1, 0, 0
-    return pid, status, round((usage.ru_utime + usage.ru_stime) * 1000)
+        return -1, 0, {}
+    cpu_ms = round((usage.ru_utime + usage.ru_stime) * 1000)
+    return pid, status, {"cpu_ms": cpu_ms, "memory_kib": usage.ru_maxrss}
 
 
 @contextmanager

@@ -86,6 +86,7 @@ def build_end_record(run: AuditRun, ended: CommandResult, artifacts: Sequence[st
         "detail": masker.mask_text(ended.detail),
         "duration_ms": ended.duration_ms,
         "cpu_ms": ended.cpu_ms,
+        "memory_bytes": ended.memory_bytes,
         "stdout_bytes": ended.stdout.total,
         "stderr_bytes": ended.stderr.total,
         "artifacts": masker.mask_json(artifacts),

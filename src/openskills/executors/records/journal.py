@@ -345,6 +345,7 @@ def record_from_result(result: RunResult) -> dict[str, Any]:
         "ending": str(ended.ending),
         "duration_ms": ended.duration_ms,
         "cpu_ms": ended.cpu_ms,
+        "memory_bytes": ended.memory_bytes,
         "detail": ended.detail,
         "stdout": _record_from_stream(ended.stdout),
         "stderr": _record_from_stream(ended.stderr),
@@ -370,6 +371,7 @@ def result_from_record(record: Mapping[str, Any]) -> RunResult:
         _stream_from_record(record["stderr"]),
         cpu_ms=record["cpu_ms"],
         detail=record["detail"],
+        memory_bytes=record.get("memory_bytes", 0),
     )
     return RunResult(
         ended,

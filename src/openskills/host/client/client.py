@@ -369,6 +369,13 @@ class Client:
         answer = await self._connection.fetch(ask, _compute_deadline(self._whole_call))
         return run_from_response(self._connection, answer, self._stream_call)
 
+    async def run_again(self, run_id: str) -> ClientRun:
+        """Start a run with the input of another one. Raises `SkillFailed` if that is unknown or was not stored."""
+        ask = ClientRequest("POST", run_path(run_id, ":again"), {}, repeatable=False)
+        answer = await self._connection.fetch(ask, _compute_deadline(self._whole_call))
+        read_data(read_result(answer.body, status=answer.status))
+        return run_from_response(self._connection, answer, self._stream_call)
+
     async def skills(self) -> tuple[HostedSkill, ...]:
         """All skills of the host, including broken ones."""
         return read_skills(await self._get("/skills"))

@@ -65,7 +65,9 @@ class ConsoleScreen(NamedTuple):
 SCREENS = (
     ConsoleScreen("catalog", "/", "Catalog"),
     ConsoleScreen("skill"),
+    ConsoleScreen("try_it", "/console/try", "Try it", "run"),
     ConsoleScreen("conversations", "/console/conversations", "Conversations"),
+    ConsoleScreen("runs", "/console/runs", "Runs"),
     ConsoleScreen("host", "/console/host", "Host"),
 )
 """All screens, in the order of the navigation."""

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from openskills.errors import Forbidden, InvalidArgument, LimitExceeded, SkillError, UnknownSkill
 from openskills.host.auth import Principal
 from openskills.host.console.catalog import can_see_name, describe_path
+from openskills.host.history import RunFilter
 from openskills.host.http import HttpExchange, HttpResponse, build_document, trace_headers
 from openskills.host.parts import HostParts
 from openskills.project import SkillGrants
@@ -273,7 +274,7 @@ async def find_runs(parts: HostParts, caller: Principal, ids: Iterable[str]) -> 
     """The latest runs of these skills that the caller may see: its own, or all for an administrator."""
     found: list[RunRecord] = []
     for skill_id in list(ids)[:_MAX_RUNS]:
-        records = await parts.history.list(skill=skill_id, limit=_MAX_RUNS)
+        records = await parts.history.list(RunFilter(skill_id), limit=_MAX_RUNS)
         found += [one for one in records if one.who == caller.name or caller.has_role("admin")]
     return sorted(found, key=lambda one: one.id, reverse=True)[:_MAX_RUNS]
 

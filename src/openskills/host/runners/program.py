@@ -7,8 +7,9 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 import orjson
@@ -82,8 +83,9 @@ async def run_cold(
     stdin: bytes,
     deadline: float,
     on_output: OutputCallback | None = None,
+    on_start: Callable[[], object] | None = None,
 ) -> WorkerResult:
-    """Run a program once with this on its stdin.
+    """Run a program once with this on its stdin; `on_start` is called when it has been started.
 
     Raises `WorkerTimeout` at the deadline, `LimitExceeded` for too much memory, and errors of starting it. The program
     is dead when this returns or raises.
@@ -98,6 +100,8 @@ async def run_cold(
             stdout.close()
             stderr.close()
             raise
+    if on_start is not None:
+        on_start()
     exceeded: list[str] = []
 
     def on_excess(message: str) -> None:
@@ -132,7 +136,7 @@ async def run_cold(
         stale=False,
         clean=end.clean,
         cpu_ms=end.cpu_ms,
-        memory_kib=0,
+        memory_kib=end.memory_kib,
     )
 
 
@@ -270,7 +274,10 @@ class ExecRunner:
         lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
         on_output = None if lines is None else lines.write
         try:
-            ended = await run_cold(place, registration, argv, env, stdin, call.deadline, on_output)
+            call.mark("sandbox")
+            on_start = partial(call.mark, "script")
+            ended = await run_cold(place, registration, argv, env, stdin, call.deadline, on_output, on_start)
+            call.mark("collect")
         except InvalidArgument as error:
             raise ManifestFault("entry", error.message) from None
         except WorkerTimeout as late:
@@ -280,8 +287,9 @@ class ExecRunner:
             if lines is not None:
                 lines.flush()
         limit = registration.limits.output_bytes if ended.cut else None
+        notes = {**_build_notes(place), "memory_bytes": ended.memory_kib * 1024}
         return outcome_from_output(
-            RawSkillOutput(ended.stdout, ended.stderr, ended.returncode, limit, call.secrets, _build_notes(place))
+            RawSkillOutput(ended.stdout, ended.stderr, ended.returncode, limit, call.secrets, notes)
         )
 
 

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
@@ -218,18 +219,22 @@ class _PythonSkill:
         stdin = encode_call_input(call.input)
         lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
         on_output = None if lines is None else lines.write
+        on_start = partial(call.mark, "script")
+        call.mark("sandbox")
         try:
             ended = None
             if not self._cold_because:
                 message = _encode_message(stdin, call)
                 try:
-                    ended = await self._pool.call(message, call.deadline, on_output)
+                    ended = await self._pool.call(message, call.deadline, on_output, on_start)
                 except WarmStartUnsupported as error:
                     self._disable_warm_start(error)
             if ended is None:
                 argv = (self._python, self.registration.entry, *read_arguments(self.registration))
                 env = {**self._environment, **build_call_environment(call)}
-                ended = await run_cold(self._place, self.registration, argv, env, stdin, call.deadline, on_output)
+                where = (self._place, self.registration)
+                ended = await run_cold(*where, argv, env, stdin, call.deadline, on_output, on_start)
+            call.mark("collect")
         except WorkerTimeout as late:
             written = RawSkillOutput(late.stdout, late.stderr, secrets=call.secrets, notes=self._notes)
             return timeout_outcome(self.registration.timeout_ms, written)
@@ -239,8 +244,9 @@ class _PythonSkill:
         if ended.imported:
             self._learn(ended.imported)
         limit = self.registration.limits.output_bytes if ended.cut else None
+        notes = {**self._notes, "memory_bytes": ended.memory_kib * 1024}
         return outcome_from_output(
-            RawSkillOutput(ended.stdout, ended.stderr, ended.returncode, limit, call.secrets, self._notes)
+            RawSkillOutput(ended.stdout, ended.stderr, ended.returncode, limit, call.secrets, notes)
         )
 
     async def retire(self) -> None:

@@ -363,6 +363,7 @@ class ScriptRunner:
         folder = find_script_folder(registration)
         executor = self._get_executor(registration)
         secrets, network = call.secrets, registration.network
+        call.mark("start")
         async with ScriptWorkspace(executor, self._settings, folder, secrets=secrets, network=network) as workspace:
             packages = await workspace.provide_packages(_get_script_path(registration), registration.packages)
             for name, data in files.items():
@@ -482,18 +483,24 @@ class ScriptWorkspace:
     async def run(self, request: RunRequest, call: Call | None = None) -> RunResult:
         """Run a command to its end; its lines go to the listener of the call."""
         runner = self._get_runner()
-        if call is None or call.listener is None:
+        if call is None:
             return await runner.run(request)
-        lines = LiveLines(call.listener, call.secrets)
+        call.mark("sandbox")
         started = await runner.start(request)
+        call.mark("script")
+        lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
         try:
-            await asyncio.gather(*(_follow(started.process, stream, lines) for stream in ("stdout", "stderr")))
+            if lines is not None:
+                await asyncio.gather(*(_follow(started.process, stream, lines) for stream in ("stdout", "stderr")))
+            await started.process.wait()
+            call.mark("collect")
             return await runner.finish(started)
         except asyncio.CancelledError:
-            await asyncio.shield(started.process.kill())
+            await asyncio.shield(runner.kill(started))
             raise
         finally:
-            lines.flush()
+            if lines is not None:
+                lines.flush()
 
     def _get_runner(self) -> CommandRunner:
         if self._runner is None:
@@ -518,7 +525,7 @@ async def _follow(process: Process, stream: str, lines: LiveLines) -> None:
 
 
 def _build_outcome(registration: Registration, call: Call, result: RunResult, skill: str) -> Outcome:
-    notes: dict[str, Any] = {"isolation": str(result.isolation)}
+    notes: dict[str, Any] = {"isolation": str(result.isolation), "memory_bytes": result.ended.memory_bytes}
     if result.warnings:
         notes["warnings"] = list(result.warnings)
     ended = result.ended

@@ -1,12 +1,10 @@
-"""The sessions of MCP clients: opened on first use, shared by the requests of one client, closed when it is gone."""
+"""Sessions of the callers of a server: opened on first use, shared by requests, closed when nobody uses them."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
-
-import anyio
+from typing import Any, Protocol
 
 from openskills.catalog.skill import Skill
 from openskills.concurrency import shield_until_done
@@ -21,13 +19,11 @@ IDLE_TIMEOUT = 30 * 60.0
 """Seconds without a request after which a session is closed."""
 MAX_SESSIONS = 16
 """Open sessions of one user. The one that was idle longest is closed for a new one."""
-MAX_COMMANDS = 64
-"""Interactive commands of one user that run at a time, unless the caller has a lower limit."""
-
-T = TypeVar("T")
+MAX_LOCAL_COMMANDS = 64
+"""Interactive commands that the user of this machine may have running at a time."""
 
 
-class McpCaller(Protocol):
+class SessionCaller(Protocol):
     """Who sends a request. `user` owns sessions, workspaces and artifacts.
 
     `session` is the name of the session; empty if the connection decides.
@@ -70,7 +66,7 @@ class McpCaller(Protocol):
 class LocalCaller:
     """The user of this machine, who may do everything."""
 
-    user, session, identity, is_restricted, max_commands = "local", "", "local", False, MAX_COMMANDS
+    user, session, identity, is_restricted, max_commands = "local", "", "local", False, MAX_LOCAL_COMMANDS
 
     def __init__(self, session: str = "") -> None:
         self.session = session
@@ -101,7 +97,7 @@ class _OpenSession:
     is_temporary: bool = False
 
 
-class McpSessions:
+class SessionPool:
     """Sessions by user and name. Belongs to one event loop. Close it."""
 
     def __init__(
@@ -110,12 +106,14 @@ class McpSessions:
         options: SessionOptions,
         *,
         app: str,
+        agent: str,
         idle_timeout: float = IDLE_TIMEOUT,
         max_sessions: int = MAX_SESSIONS,
     ) -> None:
         self._runtime = runtime
         self._options = options
         self._app = app
+        self._agent = agent
         self._idle_timeout = idle_timeout
         self._max_sessions = max_sessions
         # Least recently used first.
@@ -127,7 +125,9 @@ class McpSessions:
         return len(self._open)
 
     @asynccontextmanager
-    async def use(self, caller: McpCaller, name: str, *, is_temporary: bool = False) -> AsyncGenerator[SkillSession]:
+    async def use(
+        self, caller: SessionCaller, name: str, *, is_temporary: bool = False
+    ) -> AsyncGenerator[SkillSession]:
         """The session of this name, which belongs to the user. Raises `TooManyRequests` if all others are in use.
 
         The workspace of a temporary session, which cannot be opened again, is removed when it is closed.
@@ -164,7 +164,7 @@ class McpSessions:
         over = [key for key, opened in self._open.items() if is_over(opened.identity)]
         await asyncio.gather(*(self.close_session(*key) for key in over))
 
-    def check_command_limit(self, caller: McpCaller) -> None:
+    def check_command_limit(self, caller: SessionCaller) -> None:
         """Raise `TooManyRequests` if the caller may not start another interactive command."""
         running = self._runtime.count_commands(caller.user, app=self._app)
         if running >= caller.max_commands:
@@ -182,7 +182,7 @@ class McpSessions:
         if self._closing:
             await asyncio.wait(self._closing)
 
-    def _open_session(self, caller: McpCaller, name: str) -> AbstractAsyncContextManager[SkillSession]:
+    def _open_session(self, caller: SessionCaller, name: str) -> AbstractAsyncContextManager[SkillSession]:
         options = self._options
         if caller.is_restricted:
 
@@ -191,7 +191,7 @@ class McpSessions:
 
             options = replace(options, visible=is_visible)
         return self._runtime.session(
-            name, user=caller.user, app=self._app, agent="mcp", options=options, keep_commands=False
+            name, user=caller.user, app=self._app, agent=self._agent, options=options, keep_commands=False
         )
 
     def _enter(self, key: tuple[str, str], identity: object) -> _OpenSession:
@@ -256,24 +256,3 @@ class McpSessions:
                 await self._runtime.store.delete(SessionKey(self._app, user, name))
             if opened.is_temporary:
                 await self._runtime.remove_workspace(name, user=user, app=self._app)
-
-
-async def run_apart(work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[Any]] | None = None) -> T:
-    """Await work in a task of its own, which is cancelled once and whose cleanup is awaited. `tasks` has it meanwhile.
-
-    The scopes of anyio cancel again and again, which would interrupt the cleanup of processes.
-    """
-    task = asyncio.get_running_loop().create_task(work)
-    if tasks is not None:
-        tasks.add(task)
-    try:
-        await asyncio.wait([task])
-    except asyncio.CancelledError:
-        task.cancel()
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait([task])
-        raise
-    finally:
-        if tasks is not None:
-            tasks.discard(task)
-    return task.result()

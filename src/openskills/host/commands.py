@@ -1,0 +1,453 @@
+"""Commands of any skill in the workspaces of callers: `/workspaces/{name}/commands` and `/workspaces/{name}/files`.
+
+A command is a run of the host: its output are events that can be read again, it can be cancelled, it counts against the
+limits of its key, and it is recorded in the history. Workspaces have names and belong to the key that uses them.
+"""
+
+import asyncio
+import codecs
+import json
+import re
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from openskills.errors import (
+    ExecutorUnavailable,
+    Forbidden,
+    InvalidArgument,
+    LimitExceeded,
+)
+from openskills.executors.protocol import Process, Workspace
+from openskills.executors.requests import RunResult
+from openskills.executors.spec import INPUTS, OUT, SKILLS, WORK, EndReason, FileInfo, OutputStream, TerminalSize
+from openskills.executors.staging.outputs import OutputSpec
+from openskills.executors.terminal import ScreenSnapshot, ScreenViewer
+from openskills.host import http
+from openskills.host.auth import Principal
+from openskills.host.history import MAX_CONTENT_BYTES, new_run_id
+from openskills.host.http import HttpRefusal, Trace
+from openskills.host.model import (
+    Call,
+    Failure,
+    InvokeResult,
+    Listener,
+    Outcome,
+    Registration,
+    SkillOutputEvent,
+    failure_outcome,
+    success_outcome,
+)
+from openskills.host.runs import Run, Runs
+from openskills.host.service import Host, InvokeRequest
+from openskills.paths import parse_relative
+from openskills.project import SkillGrants
+from openskills.settings import Settings
+
+if TYPE_CHECKING:
+    from openskills.catalog.catalog import Catalog
+    from openskills.catalog.skill import Skill
+    from openskills.runtime.runtime import SkillRuntime
+    from openskills.runtime.session import SkillSession
+    from openskills.runtime.session_pool import SessionPool
+    from openskills.tools.interactive import ExecArguments
+
+COMMAND_KIND = "command"
+"""The kind of runs that are commands, beside the kinds of runners."""
+MAX_COMMANDS = 16
+"""Interactive commands that a key may have running at a time, unless its limit of concurrent calls is lower."""
+MAX_INPUT_BYTES = 64 * 1024
+"""Bytes that one request can send to the input of a command."""
+MAX_UPLOAD_BYTES = 64 * 1024 * 1024
+MAX_DOWNLOAD_BYTES = 256 * 1024 * 1024
+MAX_LISTED_FILES = 1_000
+_FIELDS = ("skill", "command", "cwd", "env", "stdin", "timeout", "tty", "rows", "columns", "interactive")
+_WORKSPACE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_LISTED = (f"{OUT}/**", f"{WORK}/**")
+_CHUNK = 64 * 1024
+_BATCH_SECONDS = 0.03
+"""The pause between two events of one stream, so that a command that prints line by line does not make one for each."""
+_INPUT_TIMEOUT = 5.0
+_INPUT_PAUSE = 0.02
+_START_SECONDS = 600.0
+"""Seconds that a command may wait for a slot, its packages and its sandbox, besides its own timeout."""
+
+
+class LiveCommand:
+    """One command of a skill; implements `SkillRunner` for its run. `screen` is that of a program with a terminal."""
+
+    def __init__(
+        self, session: AbstractAsyncContextManager["SkillSession"], arguments: "ExecArguments", *, interactive: bool
+    ) -> None:
+        self._session = session
+        self._arguments = arguments
+        self._interactive = interactive
+        self._process: Process | None = None
+        self._viewer: ScreenViewer | None = None
+
+    async def prepare(self, registration: Registration) -> None:
+        """See `SkillRunner.prepare`. Nothing to do."""
+
+    async def forget(self, skill_id: str) -> None:
+        """See `SkillRunner.forget`. Nothing to do."""
+
+    async def close(self) -> None:
+        """See `SkillRunner.close`. Nothing to do: the run is cancelled."""
+
+    async def invoke(self, registration: Registration, call: Call) -> Outcome:  # noqa: ARG002 - of the protocol
+        """Run the command; its output goes to the listener as it comes."""
+        from openskills.tools.run import RunResultOptions, build_result_data
+
+        async with self._session as session:
+            call.mark("start")
+            plan = await session.prepare_command(self._arguments)
+            skill, terminal = self._arguments.skill, self._arguments.terminal
+            globs = (*_LISTED, f"{SKILLS}/{skill}/**")
+            request = replace(
+                plan.request,
+                readable=True,
+                input_open=self._interactive or terminal is not None,
+                terminal=terminal,
+                outputs=OutputSpec(globs, inline=False, max_files=MAX_LISTED_FILES),
+            )
+            call.mark("sandbox")
+            started = await plan.runner.start(request)
+            call.mark("script")
+            self._process = started.process
+            if terminal is not None:
+                self._viewer = ScreenViewer(started.process, terminal)
+            try:
+                await _follow(started.process, call.listener, has_terminal=terminal is not None)
+                call.mark("collect")
+                result = await plan.runner.finish(started)
+            except asyncio.CancelledError:
+                await asyncio.shield(plan.runner.kill(started))
+                raise
+            screen = await self.read_screen()
+        options = RunResultOptions(inline=False, primary_content=False, advice="set a longer timeout")
+        data = build_result_data(result, options, plan.uploads.files.values(), plan.uploads.warnings)
+        data.pop("primary_output", None)
+        return _build_outcome(result, {**data, "screen": screen} if screen else data)
+
+    async def write(self, data: bytes, *, close: bool) -> int:
+        """Write to the input of the command; returns how many bytes it has taken within a few seconds.
+
+        Raises `InvalidArgument` if it has not started, has ended, or its input is closed.
+        """
+        process = self._get_process()
+        taken = await process.write(data) if data else 0
+        deadline = asyncio.get_running_loop().time() + _INPUT_TIMEOUT
+        while taken < len(data) and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(_INPUT_PAUSE)
+            taken += await process.write(data[taken:])
+        if close and taken == len(data):
+            await process.close_input()
+        return taken
+
+    async def resize(self, rows: int, columns: int) -> None:
+        """Change the size of the terminal; raises `InvalidArgument` without one."""
+        await self._get_process().resize(rows, columns)
+        if self._viewer is not None:
+            await self._viewer.resize(TerminalSize(rows, columns))
+
+    async def read_screen(self) -> dict[str, Any] | None:
+        """What the terminal shows; None without one, and for a program that only writes line by line."""
+        found = None if self._viewer is None else await self._viewer.read_screen()
+        return None if found is None else _describe_screen(found)
+
+    def _get_process(self) -> Process:
+        if self._process is None:
+            raise InvalidArgument("run", "has not started yet; wait for its event `start`")
+        return self._process
+
+
+async def _follow(process: Process, listener: Listener | None, *, has_terminal: bool) -> None:
+    if listener is None:
+        await process.wait()
+    elif has_terminal:
+        await _copy(process, OutputStream.BOTH, "stdout", listener)
+    else:
+        streams = ((OutputStream.STDOUT, "stdout"), (OutputStream.STDERR, "stderr"))
+        await asyncio.gather(*(_copy(process, stream, name, listener) for stream, name in streams))
+
+
+async def _copy(process: Process, stream: OutputStream, name: str, listener: Listener) -> None:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    offset = 0
+    while True:
+        output = await process.read(offset, wait=60.0, limit=_CHUNK, stream=stream)
+        offset = output.next_offset
+        if output.missed:
+            reason = f"{output.missed:,} bytes were dropped because the output was too fast"
+            listener(SkillOutputEvent("cut", {"missed_bytes": output.missed, "reason": reason}))
+        text = decoder.decode(output.data, final=output.ended)
+        if text:
+            listener(SkillOutputEvent(name, {"text": text, "raw": True}))
+        if output.ended:
+            return
+        if len(output.data) < _CHUNK:
+            await asyncio.sleep(_BATCH_SECONDS)
+
+
+def _build_outcome(result: RunResult, data: Mapping[str, Any]) -> Outcome:
+    ended = result.ended
+    notes = {"isolation": str(result.isolation), "cpu_ms": ended.cpu_ms, "memory_bytes": ended.memory_bytes}
+    if not ended.exit_code and ended.ending is EndReason.EXITED:
+        return success_outcome(data, notes=notes)
+    if ended.ending is EndReason.TIMED_OUT:
+        code, reason, message = 504, "DEADLINE_EXCEEDED", f"the command {ended.detail or 'timed out'}"
+    elif ended.ending is not EndReason.EXITED:
+        code, reason, message = 502, "COMMAND_FAILED", f"the command was stopped: {ended.detail or ended.ending}"
+    else:
+        code, reason, message = 502, "COMMAND_FAILED", f"the command exited with status {ended.exit_code}"
+    return failure_outcome(Failure(code, message, {"reason": reason, "retryable": False, **data}), notes=notes)
+
+
+def _describe_screen(found: ScreenSnapshot) -> dict[str, Any]:
+    return {"lines": found.lines, "row": found.row, "column": found.column, "has_gap": found.has_gap}
+
+
+class HostCaller:
+    """The caller of a request. Its key owns its sessions, and its scopes decide which skills exist for it."""
+
+    def __init__(self, host: Host, principal: Principal, session: str = "") -> None:
+        self._host = host
+        self.principal = principal
+        self.session = session
+
+    @property
+    def user(self) -> str:
+        return self.principal.name
+
+    @property
+    def identity(self) -> Principal:
+        return self.principal
+
+    @property
+    def is_restricted(self) -> bool:
+        return "*" not in self.principal.scopes
+
+    def can_use(self, skill: str) -> bool:
+        """Whether a scope has the skill, under its name or under the id that a host gives it."""
+        return self.principal.can_invoke(skill) or self.principal.can_invoke(skill.replace("-", "_"))
+
+    @property
+    def max_commands(self) -> int:
+        limit = self.principal.concurrency
+        return MAX_COMMANDS if limit is None else min(limit, MAX_COMMANDS)
+
+    def count_request(self) -> None:
+        self._host.count_request(self.principal)
+
+    def admit(self) -> AbstractAsyncContextManager[object]:
+        return self._host.admit(self.principal)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOptions:
+    """Which commands a host runs: those of the skills of a catalog, with what they are granted.
+
+    Unless `is_served`, nobody has said that these skills are for callers, and only those with the role `admin` may use
+    them.
+    """
+
+    open_catalog: "Callable[[], Awaitable[Catalog]]"
+    is_served: bool = True
+    grants: Mapping[str, SkillGrants] = field(default_factory=dict[str, SkillGrants])
+    install: str = "never"
+    workers: int = 1
+
+
+class HostCommands:
+    """The workspaces of a host and the commands that run in them. Belongs to one event loop; opened on first use."""
+
+    def __init__(self, settings: Settings, options: CommandOptions, host: Host, runs: Runs) -> None:
+        self._settings = settings
+        self._options = options
+        self._host = host
+        self._runs = runs
+        self._opening = asyncio.Lock()
+        self._opened: tuple[SkillRuntime, SessionPool] | None = None
+        self._live: dict[str, LiveCommand] = {}
+
+    async def start(self, principal: Principal, workspace: str, asked: Mapping[str, Any], trace: Trace) -> Run:
+        """Start a command in a workspace of the caller, and return its run. Raises `SkillError` and `HttpRefusal`.
+
+        `asked` has the fields of `skill_exec`, and `interactive` to keep the input open.
+        """
+        runtime, pool = await self._open()
+        arguments = _parse_command(asked)
+        caller = HostCaller(self._host, principal, _check_name(workspace))
+        skill = await self.find_skill(principal, arguments.skill)
+        if self._host.draining:
+            raise HttpRefusal(http.host_draining())
+        command = LiveCommand(pool.use(caller, caller.session), arguments, interactive=asked.get("interactive") is True)
+        timeout = arguments.timeout or runtime.options.limits.timeout
+        version = skill.manifest.metadata.get("version")
+        registration = Registration(
+            skill.name,
+            COMMAND_KIND,
+            "",
+            version if isinstance(version, str) else "",
+            timeout_ms=round((timeout + _START_SECONDS) * 1000),
+        )
+        given = {**{name: asked[name] for name in _FIELDS if name in asked}, "workspace": caller.session}
+        body, run_id = orjson.dumps(given, default=str), new_run_id()
+
+        async def make(listener: Listener) -> InvokeResult:
+            asked = InvokeRequest(skill.name, given, trace.id, principal, time.perf_counter(), body, listener)
+            asked = asked._replace(traceparent=trace.here, parent=trace.parent, run_id=run_id)
+            self._live[run_id] = command
+            try:
+                return (await self._host.perform(asked._replace(registration=registration, runner=command))).result
+            finally:
+                del self._live[run_id]
+
+        return await self._runs.start(
+            make,
+            skill_id=skill.name,
+            trace_id=trace.id,
+            principal=principal.name,
+            version=registration.version,
+            run_id=run_id,
+            kind=COMMAND_KIND,
+            request=body if len(body) <= MAX_CONTENT_BYTES else None,
+        )
+
+    async def list_skills(self, principal: Principal) -> "Sequence[Skill]":
+        """The skills whose commands a caller may run."""
+        if not (self._options.is_served or principal.has_role("admin")) or self._options.workers > 1:
+            return ()
+        caller = HostCaller(self._host, principal)
+        catalog = await self._options.open_catalog()
+        return [skill for skill in catalog.snapshot.skills if caller.can_use(skill.name)]
+
+    async def find_skill(self, principal: Principal, name: str) -> "Skill":
+        """A skill whose commands a caller may run. Raises `UnknownSkill` and `Forbidden`."""
+        if not self._options.is_served:
+            principal.require_role("admin")
+        skill = (await self._options.open_catalog()).snapshot.get(name)
+        if not HostCaller(self._host, principal).can_use(skill.name):
+            raise Forbidden(f"the key {principal.name!r} has no scope for {skill.name!r}", scope=skill.name)
+        return skill
+
+    def get(self, run: Run) -> LiveCommand:
+        """The running command of a run. Raises `InvalidArgument`."""
+        found = self._live.get(run.id)
+        if found is None:
+            state = f"it is {run.state.value}" if run.kind == COMMAND_KIND else "it is not a command"
+            raise InvalidArgument("run", f"takes no input: {state}")
+        return found
+
+    async def read_screen(self, run: Run) -> dict[str, Any] | None:
+        """What the terminal of a command shows, or showed at its end."""
+        live = self._live.get(run.id)
+        if live is not None:
+            return await live.read_screen()
+        if run.kind != COMMAND_KIND or run.result is None:
+            return None
+        result: dict[str, Any] = json.loads(run.result)
+        return (result["data"] or result["error"]["details"]).get("screen")
+
+    @asynccontextmanager
+    async def use_workspace(self, principal: Principal, name: str) -> AsyncGenerator[Workspace]:
+        """A workspace of the caller, for its files. Raises `SkillError`."""
+        _, pool = await self._open()
+        caller = HostCaller(self._host, principal, _check_name(name))
+        async with pool.use(caller, caller.session) as session:
+            yield (await session.open_runner()).workspace
+
+    async def list_files(self, principal: Principal, name: str) -> Sequence[FileInfo]:
+        """The files of a workspace besides those of skills, at most `MAX_LISTED_FILES`."""
+        async with self.use_workspace(principal, name) as workspace:
+            return (await workspace.list(_LISTED, limit=MAX_LISTED_FILES)).files
+
+    async def read_file(self, principal: Principal, name: str, path: str, *, limit: int) -> tuple[FileInfo, bytes]:
+        """A file of a workspace, at most `limit` bytes of it. Raises `InvalidArgument` and `ForbiddenPath`."""
+        found = str(parse_relative(path))
+        async with self.use_workspace(principal, name) as workspace, workspace.open(found) as reading:
+            data = bytearray()
+            async for chunk in reading.chunks:
+                data += chunk[: limit - len(data)]
+                if len(data) >= limit:
+                    break
+            return reading.info, bytes(data)
+
+    async def write_file(self, principal: Principal, name: str, path: str, data: bytes) -> FileInfo:
+        """Write a file below `work/`. Raises `SkillError`."""
+        found = parse_relative(path)
+        if found.parts[0] != WORK or len(found.parts) < 2:
+            raise InvalidArgument("path", f"{path[:200]!r} is not below {WORK}/; use a path such as {INPUTS}/data.csv")
+        async with self.use_workspace(principal, name) as workspace:
+            usage, limit = await workspace.usage(), self._settings.workspace_bytes
+            if usage.bytes + len(data) > limit:
+                raise LimitExceeded(f"the workspace would have more than {limit:,} bytes; remove some files first")
+            return await workspace.write(str(found), data)
+
+    async def remove_file(self, principal: Principal, name: str, path: str) -> bool:
+        """Remove a file or folder below `work/` or `out/`; False if there is none. Raises `SkillError`."""
+        found = parse_relative(path)
+        if found.parts[0] not in (WORK, OUT) or len(found.parts) < 2:
+            raise InvalidArgument("path", f"{path[:200]!r} is not below {WORK}/ or {OUT}/")
+        async with self.use_workspace(principal, name) as workspace:
+            return await workspace.remove(str(found))
+
+    async def close(self) -> None:
+        """Kill all commands and release the workspaces. Safe to call twice."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            runtime, pool = opened
+            await pool.close()
+            await runtime.close()
+
+    async def _open(self) -> "tuple[SkillRuntime, SessionPool]":
+        if self._options.workers > 1:
+            raise ExecutorUnavailable("commands need a host with --workers 1, because workers do not share workspaces")
+        async with self._opening:
+            if self._opened is None:
+                catalog = await self._options.open_catalog()
+                # Importing the runtime takes a moment.
+                self._opened = await asyncio.to_thread(_open_runtime, self._settings, self._options, catalog)
+            return self._opened
+
+
+def _open_runtime(
+    settings: Settings, options: CommandOptions, catalog: "Catalog"
+) -> "tuple[SkillRuntime, SessionPool]":
+    from openskills.runtime.options import SessionOptions
+    from openskills.runtime.runtime import SkillRuntime
+    from openskills.runtime.session_pool import SessionPool
+    from openskills.session.state import LoadMode
+
+    named = {name for granted in options.grants.values() for name in granted.secrets}
+    session_options = SessionOptions(
+        load_mode=LoadMode.SESSION,
+        require_loaded=False,
+        grants=options.grants,
+        secrets={name: value for name, value in settings.environment.items() if name in named},
+        install=options.install,
+    )
+    runtime = SkillRuntime(catalog, settings.executor, settings=settings, options=session_options)
+    return runtime, SessionPool(runtime, session_options, app="host", agent="host")
+
+
+def _check_name(name: str) -> str:
+    if _WORKSPACE_NAME.fullmatch(name) is None:
+        raise InvalidArgument("workspace", f"invalid name {name[:100]!r}: use up to 64 letters, digits, ., - and _")
+    return name
+
+
+def _parse_command(asked: Mapping[str, Any]) -> "ExecArguments":
+    from openskills.tools.interactive import SKILL_EXEC
+    from openskills.tools.tool import decode
+
+    for name in asked:
+        if name not in _FIELDS:
+            raise InvalidArgument(str(name)[:100], f"unknown field; a command has {', '.join(_FIELDS)}")
+    if not isinstance(asked.get("interactive", False), bool):
+        raise InvalidArgument("interactive", "expected true or false")
+    return decode(SKILL_EXEC, {name: one for name, one in asked.items() if name != "interactive"})

@@ -1,0 +1,381 @@
+"""The screen Runs: history with filters and charts, one run with its log, phases and files, and two runs compared."""
+
+import csv
+import io
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+from urllib.parse import parse_qs, quote, urlencode
+
+from markupsafe import Markup
+
+from openskills.errors import InvalidArgument
+from openskills.executors.escape_codes import strip_escapes
+from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type, is_text
+from openskills.host.auth import Principal
+from openskills.host.commands import COMMAND_KIND
+from openskills.host.console.charts import draw_calls, draw_latency, draw_waterfall
+from openskills.host.console.markdown import render_markdown
+from openskills.host.console.pages import PageRequest, build_page, format_duration, format_size
+from openskills.host.history import UNFINISHED
+from openskills.host.http import HttpResponse
+from openskills.host.routes import build_download, find_owner, read_run_filter, run_again
+from openskills.host.runs import RunDetails, RunState, format_log
+
+PAGE_SIZE = 50
+RANGES = {"1h": 3600.0, "24h": 86400.0, "7d": 7 * 86400.0, "30d": 30 * 86400.0}
+"""The periods of the charts, by their names in the address."""
+_BUCKETS = 48
+_LOG_EVENTS = 5_000
+_LOG_CHARACTERS = 100_000
+_PREVIEW_BYTES = 512 * 1024
+_MAX_ROWS, _MAX_COLUMNS = 200, 50
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"})
+_FRAMED = frozenset({"text/html", "image/svg+xml"})
+_STATES = {"succeeded": "good", "failed": "bad", "cancelled": "warn", "interrupted": "warn", "running": "live"}
+_FRAME_POLICY = "default-src 'none'; img-src data:; sandbox; frame-ancestors 'self'"
+
+
+async def show_runs(request: PageRequest) -> HttpResponse:
+    """The history, newest first, with charts of the same runs."""
+    owner = find_owner(request.caller)
+    wanted = read_run_filter(request.query, owner)
+    parts = request.host
+    await parts.history.recover()
+    found = await parts.runs.list(wanted, limit=PAGE_SIZE + 1)
+    period = request.query.get("range", "24h")
+    if period not in RANGES:
+        raise InvalidArgument("range", f"{period[:50]!r} is not one of {', '.join(RANGES)}")
+    now = time.time()
+    series = await parts.runs.series(wanted, since=now - RANGES[period], until=now, buckets=_BUCKETS)
+    names = ("skill", "state", "who", "text", "since", "range")
+    given = {name: request.query[name] for name in names if request.query.get(name)}
+    more = found[PAGE_SIZE - 1].id if len(found) > PAGE_SIZE else ""
+    context = {
+        "records": found[:PAGE_SIZE],
+        "given": {**dict.fromkeys(names, ""), **given},
+        "is_filtered": bool(given.keys() - {"range"}),
+        "here": f"/console/runs?{urlencode({**given, **({'before': wanted.before} if wanted.before else {})})}",
+        "more": f"/console/runs?{urlencode({**given, 'before': more})}" if more else "",
+        "before": wanted.before,
+        "is_live": not wanted.before,
+        "states": (*RunState, UNFINISHED),
+        "tags": _STATES,
+        "period": period,
+        "ranges": [(name, f"/console/runs?{urlencode({**given, 'range': name})}") for name in RANGES],
+        "series": series,
+        "totals": _add_up(series),
+        "calls": draw_calls(series, request.translate("Calls and errors")),
+        "latency": draw_latency(series, request.translate("95th percentile")),
+        "skills": sorted({entry.id for entry in parts.registry.list_entries()}),
+    }
+    return request.render("runs.html", context, block="results")
+
+
+def _add_up(series: Sequence[Any]) -> dict[str, Any]:
+    calls, errors = sum(one.calls for one in series), sum(one.errors for one in series)
+    # Percentiles cannot be added: the median of all intervals, weighted by their calls, is close enough for a tile.
+    busy = sorted((one.p50_ms, one.calls) for one in series if one.p50_ms is not None)
+    seen, middle = 0, None
+    for value, count in busy:
+        seen += count
+        if middle is None and 2 * seen >= calls:
+            middle = value
+    highest = max((one.p95_ms for one in series if one.p95_ms is not None), default=None)
+    return {"calls": calls, "errors": errors, "p50_ms": middle, "p95_ms": highest}
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run as its page shows it."""
+
+    details: RunDetails
+    document: Mapping[str, Any]
+    result: Mapping[str, Any] | None
+    request: Mapping[str, Any] | None
+
+    @property
+    def is_command(self) -> bool:
+        return self.document["kind"] == COMMAND_KIND
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The data of the result; of a failed command those in its error."""
+        result = self.result or {}
+        if result.get("error") is not None and self.is_command:
+            return result["error"].get("details") or {}
+        return result.get("data") or {}
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.document["state"] in ("queued", "running")
+
+    @property
+    def began(self) -> float:
+        return datetime.fromisoformat(self.document["created"]).timestamp()
+
+
+async def load_run(request: PageRequest, run_id: str) -> RunView:
+    """A run that the caller may see. Raises `UnknownRun`."""
+    await request.host.history.recover()
+    found = await request.host.runs.describe(run_id, principal=find_owner(request.caller))
+    run = found.run
+    missing = dict.fromkeys(("latency_ms", "memory_bytes", "isolation", "message", "phases"))
+    document = {**missing, **found.to_dict(), "result": None, "request": None}
+    result = json.loads(run.result) if run is not None and run.result is not None else None
+    if result is None and found.record is not None and found.record.output is not None:
+        result = _parse_object(found.record.output)
+    return RunView(found, document, result, found.read_request())
+
+
+def _parse_object(text: bytes) -> Mapping[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        # A body that was cut.
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+async def show_run(request: PageRequest) -> HttpResponse:
+    """One run; its log goes on where scripts are allowed."""
+    view = await load_run(request, request.params["run_id"])
+    log, cut = "", False
+    if view.details.run is not None:
+        log = format_log(await request.host.runs.read_events(view.details.id, limit=_LOG_EVENTS))
+        log, cut = strip_escapes(log[-_LOG_CHARACTERS:].encode("utf-8", "replace")), len(log) > _LOG_CHARACTERS
+    asked = view.request or {}
+    can_write = request.caller.has_role("run") and _is_owner(view, request.caller)
+    context = {
+        "run": view,
+        "document": view.document,
+        "tags": _STATES,
+        "log": log,
+        "is_cut": cut,
+        "command": format_command(asked.get("command")),
+        "has_terminal": asked.get("tty") is True,
+        "takes_input": view.is_unfinished and can_write and (asked.get("interactive") or asked.get("tty")),
+        "can_cancel": view.is_unfinished and request.caller.has_role("run") and view.details.run is not None,
+        "can_repeat": view.request is not None and request.caller.has_role("run"),
+        "waterfall": _draw(request, view),
+        "files": _list_files(view) if _is_owner(view, request.caller) else [],
+        "input": _format_json(asked.get("input")) if not view.is_command else "",
+        "output": _format_json((view.result or {}).get("data")) if not view.is_command else "",
+        "error": (view.result or {}).get("error")
+        or ({"message": view.document.get("message")} if view.document.get("message") else None),
+        "prefill": _find_form(view),
+    }
+    return request.render("run.html", context)
+
+
+def _is_owner(view: RunView, principal: Principal) -> bool:
+    return view.document["who"] == principal.name
+
+
+def format_command(command: object) -> str:
+    """A command line, or a list of words, as text."""
+    return " ".join(map(str, cast("list[object]", command))) if isinstance(command, list) else str(command or "")
+
+
+def _format_json(value: object) -> str:
+    return "" if value is None else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _draw(request: PageRequest, view: RunView) -> Markup | None:
+    phases = view.document.get("phases")
+    if not phases:
+        return None
+    labels = {name: request.translate(name) for name in phases}
+    return draw_waterfall(phases, labels, request.translate("Where the time goes"))
+
+
+def _find_form(view: RunView) -> str:
+    """Where the same run can be started with changes."""
+    skill = quote(str(view.document["skill_id"]), safe="")
+    place = "skill" if view.is_command else "hosted"
+    return f"/console/try/{place}/{skill}?{urlencode({'run': view.details.id})}"
+
+
+def _list_files(view: RunView) -> list[dict[str, Any]]:
+    listed = cast("list[dict[str, Any]] | None", view.data.get("output_files") if view.is_command else None)
+    return [one for one in listed or [] if isinstance(one.get("name"), str)]
+
+
+async def show_log(request: PageRequest) -> HttpResponse:
+    """The whole log as plain text, for reading and saving."""
+    view = await load_run(request, request.params["run_id"])
+    events = await request.host.runs.read_events(view.details.id, limit=100_000)
+    log = strip_escapes(format_log(events).encode("utf-8", "replace"))
+    return build_page(request.exchange, log, kind="text/plain; charset=utf-8")
+
+
+async def compare_runs(request: PageRequest) -> HttpResponse:
+    """Two runs side by side: the parameter `run` twice."""
+    query = parse_qs(request.exchange.scope["query_string"].decode("latin-1"))
+    # Ids begin with the time: the older run comes first.
+    chosen = sorted(query.get("run", []))
+    if len(chosen) != 2:
+        raise InvalidArgument("run", request.translate("choose exactly two runs to compare"))
+    await request.host.history.recover()
+    compared = await request.host.runs.compare(*chosen, principal=find_owner(request.caller))
+    views = [await load_run(request, one) for one in chosen]
+    rows = [
+        {
+            "field": _COMPARED[one["field"]],
+            "a": _describe(one["field"], one["a"]),
+            "b": _describe(one["field"], one["b"]),
+        }
+        for one in compared["differences"]
+        if one["field"] in _COMPARED
+    ]
+    context = {
+        "views": views,
+        "rows": rows,
+        "phases": _compare_phases(views),
+        "requests": [_format_json(view.request) for view in views],
+        "results": [
+            _format_json((view.result or {}).get("data") or (view.result or {}).get("error")) for view in views
+        ],
+        "log": [strip_escapes(line.encode("utf-8", "replace")) for line in compared["log"]],
+        "tags": _STATES,
+    }
+    return request.render("compare.html", context)
+
+
+_COMPARED = {
+    "skill_id": "Skill",
+    "version": "Version",
+    "kind": "Kind",
+    "who": "Key",
+    "code": "Status code",
+    "message": "Error",
+    "latency_ms": "Time",
+    "isolation": "Isolation",
+    "memory_bytes": "Memory",
+    "bytes_in": "Size of the input",
+    "bytes_out": "Size of the output",
+}
+"""The fields of a comparison that are shown as rows, with their names."""
+
+
+def _describe(field: str, value: Any) -> str:
+    if value is None or value == "":
+        return "–"
+    if field == "latency_ms":
+        return format_duration(value / 1000)
+    return format_size(value) if field in ("memory_bytes", "bytes_in", "bytes_out") else str(value)
+
+
+def _compare_phases(views: Sequence[RunView]) -> list[tuple[str, float | None, float | None]]:
+    first, second = (cast("dict[str, float]", view.document.get("phases") or {}) for view in views)
+    return [(name, first.get(name), second.get(name)) for name in dict.fromkeys([*first, *second])]
+
+
+async def cancel_run(request: PageRequest) -> HttpResponse:
+    run_id = request.params["run_id"]
+    await request.host.runs.cancel(run_id, principal=find_owner(request.caller))
+    return request.redirect(f"/console/runs/{run_id}")
+
+
+async def repeat_run(request: PageRequest) -> HttpResponse:
+    run = await run_again(request.host, request.caller, request.params["run_id"], request.exchange.trace)
+    return request.redirect(f"/console/runs/{run.id}")
+
+
+@dataclass(frozen=True, slots=True)
+class FilePreview:
+    """A file of a workspace as its page shows it. `kind` is `image`, `table`, `markdown`, `text`, `frame` or empty."""
+
+    path: str
+    size: int
+    mime_type: str
+    kind: str
+    text: str = ""
+    markdown: Markup | None = None
+    rows: tuple[tuple[str, ...], ...] = ()
+    is_cut: bool = False
+
+
+async def _read_file(request: PageRequest, limit: int) -> tuple[str, int, bytes]:
+    name, path = request.params["workspace"], request.params["path"]
+    info, data = await request.host.commands.read_file(request.caller, name, path, limit=limit)
+    return info.path, info.size, data
+
+
+async def show_file(request: PageRequest) -> HttpResponse:
+    """A file of a workspace: a preview, or with `as=` the bytes for an image, a frame, or a download."""
+    wanted = request.query.get("as", "")
+    limit = _PREVIEW_BYTES if not wanted else 64 * 1024 * 1024
+    path, size, data = await _read_file(request, limit)
+    kind = detect_mime_type(path, data[:SNIFF_BYTES])
+    if wanted == "image" and kind in _IMAGES:
+        return build_page(request.exchange, data, kind=kind)
+    if wanted == "frame" and kind in _FRAMED:
+        # An origin of its own, without scripts, forms and requests.
+        headers = [("content-security-policy", _FRAME_POLICY), ("x-frame-options", "SAMEORIGIN")]
+        return build_page(request.exchange, data, kind=f"{kind}; charset=utf-8", headers=headers)
+    if wanted:
+        return build_download(request.exchange, path, data)
+    preview = _build_preview(path, size, kind, data)
+    base = f"/console/workspaces/{quote(request.params['workspace'], safe='')}/files/{quote(path)}"
+    context = {
+        "preview": preview,
+        "base": base,
+        "workspace": request.params["workspace"],
+        "is_framed": request.query.get("frame") == "yes" and kind in _FRAMED,
+        "back": request.query.get("run", ""),
+    }
+    return request.render("file.html", context)
+
+
+def _build_preview(path: str, size: int, mime_type: str, data: bytes) -> FilePreview:
+    is_cut = size > len(data)
+    if mime_type in _IMAGES:
+        return FilePreview(path, size, mime_type, "image")
+    if not is_text(data, cut=is_cut):
+        return FilePreview(path, size, mime_type, "")
+    text = data.decode("utf-8", "replace")
+    if mime_type in ("text/csv", "text/tab-separated-values"):
+        rows, left = _read_table(text, "\t" if mime_type.startswith("text/tab") else ",")
+        return FilePreview(path, size, mime_type, "table", rows=rows, is_cut=is_cut or left)
+    if mime_type == "text/markdown":
+        return FilePreview(path, size, mime_type, "markdown", text, render_markdown(text), is_cut=is_cut)
+    return FilePreview(path, size, mime_type, "frame" if mime_type in _FRAMED else "text", text, is_cut=is_cut)
+
+
+def _read_table(text: str, separator: str) -> tuple[tuple[tuple[str, ...], ...], bool]:
+    """The first rows and columns, and whether there are more."""
+    found, more = list[tuple[str, ...]](), False
+    try:
+        for row in csv.reader(io.StringIO(text), delimiter=separator):
+            if len(found) >= _MAX_ROWS:
+                return tuple(found), True
+            more = more or len(row) > _MAX_COLUMNS
+            found.append(tuple(row[:_MAX_COLUMNS]))
+    except csv.Error:
+        return tuple((line,) for line in text.splitlines()[:_MAX_ROWS]), True
+    return tuple(found), more
+
+
+async def delete_file(request: PageRequest) -> HttpResponse:
+    """Remove a file of a workspace, and go back to where the form was."""
+    workspace, path = request.params["workspace"], request.params["path"]
+    await request.host.commands.remove_file(request.caller, workspace, path)
+    fields = await request.form()
+    skill = quote(fields.get("skill", [""])[-1], safe="")
+    return request.redirect(f"/console/try/skill/{skill}?{urlencode({'workspace': workspace})}")
+
+
+PAGES = (
+    ("GET", "/console/runs", show_runs),
+    ("GET", "/console/runs/compare", compare_runs),
+    ("GET", "/console/runs/{run_id}", show_run),
+    ("GET", "/console/runs/{run_id}/log", show_log),
+    ("POST", "/console/runs/{run_id}/cancel", cancel_run, "run"),
+    ("POST", "/console/runs/{run_id}/again", repeat_run, "run"),
+    ("GET", "/console/workspaces/{workspace}/files/{path:path}", show_file),
+    ("POST", "/console/workspaces/{workspace}/files/{path:path}", delete_file, "run"),
+)

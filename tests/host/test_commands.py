@@ -1,0 +1,305 @@
+"""Commands of skills in the workspaces of callers, over HTTP, in a real sandbox."""
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from openskills.host.parts import HostOptions
+from tests.conftest import RequireProgram
+from tests.host.hosting import Served, eventually, key_in, served
+
+SCRIPT = """\
+import sys, time
+print("\\x1b[32mreading\\x1b[0m", flush=True)
+print("careful", file=sys.stderr, flush=True)
+name = input("name? ")
+print(f"hello {name}")
+open("out/report.md", "w").write(f"# {name}\\n")
+"""
+MENU = """\
+import sys
+sys.stdout.write("\\x1b[?1049h\\x1b[2J\\x1b[3;5Hchoose one\\x1b[4;5H> ")
+sys.stdout.flush()
+answer = sys.stdin.readline().strip()
+sys.stdout.write(f"\\x1b[5;5Hyou chose {answer}")
+sys.stdout.flush()
+sys.stdin.readline()
+"""
+
+
+def add_skill(folder: Path, name: str, **scripts: str) -> None:
+    skill = folder / name
+    (skill / "scripts").mkdir(parents=True)
+    (skill / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Greets people.\n---\nRun scripts/greet.py.\n")
+    for script, text in scripts.items():
+        (skill / "scripts" / f"{script}.py").write_text(text)
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    directory = tmp_path_factory.mktemp("commands")
+    add_skill(directory / "skills", "greeter", greet=SCRIPT, menu=MENU)
+    with served(directory, {}, options=HostOptions(skills=(directory / "skills",), watch=False)) as found:
+        yield found
+
+
+def start(host: Served, command: str, *, workspace: str = "one", skill: str = "greeter", **more: Any) -> str:
+    answer = host.client.post(f"/workspaces/{workspace}/commands", json={"skill": skill, "command": command, **more})
+    assert answer.status_code == 202, answer.text
+    assert answer.headers["location"] == f"/runs/{answer.json()['data']['id']}"
+    return answer.json()["data"]["id"]
+
+
+def show(host: Served, run_id: str) -> dict[str, Any]:
+    return host.client.get(f"/runs/{run_id}").json()["data"]
+
+
+def finish(host: Served, run_id: str) -> dict[str, Any]:
+    eventually(lambda: show(host, run_id)["ended"] is not None and "phases" in show(host, run_id))
+    return show(host, run_id)
+
+
+def read_events(host: Served, run_id: str, after: int = 0) -> list[tuple[int, str, dict[str, Any]]]:
+    """All events until the result."""
+    found: list[tuple[int, str, dict[str, Any]]] = []
+    with host.client.stream("GET", f"/runs/{run_id}/events", params={"after": after}) as answer:
+        identity, kind = 0, ""
+        for line in answer.iter_lines():
+            name, _, value = line.partition(": ")
+            if name == "id":
+                identity = int(value)
+            elif name == "event":
+                kind = value
+            elif name == "data":
+                found.append((identity, kind, json.loads(value)))
+    return found
+
+
+def text_of(events: list[tuple[int, str, dict[str, Any]]], kind: str) -> str:
+    return "".join(data["text"] for _, found, data in events if found == kind)
+
+
+def test_a_command_streams_its_output_takes_input_and_leaves_files(host: Served) -> None:
+    run_id = start(host, "python scripts/greet.py", interactive=True)
+    eventually(lambda: "name? " in text_of(read_written(host, run_id), "stdout"))
+    answer = host.client.post(f"/runs/{run_id}:input", json={"text": "Ada\n"})
+    assert answer.json()["data"] == {"taken_bytes": 4, "given_bytes": 4}
+    ended = finish(host, run_id)
+    assert ended["state"] == "succeeded"
+    assert ended["isolation"] == "bubblewrap"
+    assert list(ended["phases"]) == ["queue", "start", "sandbox", "script", "collect"]
+    assert ended["memory_bytes"] is None or ended["memory_bytes"] > 1_000_000
+    assert ended["request"] == {
+        "skill": "greeter",
+        "command": "python scripts/greet.py",
+        "interactive": True,
+        "workspace": "one",
+    }
+    assert [one["name"] for one in ended["result"]["data"]["output_files"]] == ["out/report.md"]
+    events = read_events(host, run_id)
+    assert text_of(events, "stdout") == "\x1b[32mreading\x1b[0m\nname? hello Ada\n"
+    assert text_of(events, "stderr") == "careful\n"
+    assert events[-1][1] == "result"
+    assert [event[0] for event in events] == list(range(1, len(events) + 1))
+
+
+def read_written(host: Served, run_id: str) -> list[tuple[int, str, dict[str, Any]]]:
+    """The events so far, as another reader of the same host finds them."""
+    found: list[tuple[int, str, dict[str, Any]]] = []
+    with host.client.stream("GET", f"/runs/{run_id}/events", timeout=0.2) as answer:
+        kind = ""
+        try:
+            for line in answer.iter_lines():
+                name, _, value = line.partition(": ")
+                kind = value if name == "event" else kind
+                if name == "data":
+                    found.append((0, kind, json.loads(value)))
+        except httpx2.ReadTimeout:
+            pass
+    return found
+
+
+def test_a_reader_that_comes_back_gets_what_it_has_missed_and_nothing_twice(host: Served) -> None:
+    run_id = start(host, "for i in 1 2 3 4 5; do echo line $i; sleep 0.1; done")
+    finish(host, run_id)
+    everything = read_events(host, run_id)
+    assert len(everything) > 3
+    later = host.client.get(f"/runs/{run_id}/events", headers={"Last-Event-ID": "2"})
+    assert later.text.startswith("id: 3\n")
+    assert read_events(host, run_id, after=2) == everything[2:]
+
+
+def test_a_program_with_a_terminal_shows_its_screen_and_keeps_the_last_one(host: Served) -> None:
+    run_id = start(host, "python scripts/menu.py", tty=True, rows=10, columns=40)
+
+    def lines() -> list[str]:
+        return (host.client.get(f"/runs/{run_id}/screen").json()["data"]["screen"] or {"lines": [""] * 10})["lines"]
+
+    eventually(lambda: "    choose one" in lines())
+    assert len(lines()) == 10
+    host.client.post(f"/runs/{run_id}:resize", json={"rows": 12, "columns": 50}).raise_for_status()
+    host.client.post(f"/runs/{run_id}:input", json={"text": "two\r"}).raise_for_status()
+    eventually(lambda: "    you chose two" in lines())
+    assert len(lines()) == 12
+    host.client.post(f"/runs/{run_id}:input", json={"text": "\r"}).raise_for_status()
+    finish(host, run_id)
+    assert "    you chose two" in lines()
+
+
+def test_a_failed_command_is_a_failed_run_with_its_status_and_output(host: Served) -> None:
+    ended = finish(host, start(host, "echo before; exit 3"))
+    assert ended["state"] == "failed"
+    error = ended["result"]["error"]
+    assert (error["message"], error["details"]["exit_code"]) == ("the command exited with status 3", 3)
+    assert error["details"]["stdout"] == "before\n"
+
+
+def test_a_cancelled_command_ends_with_everything_it_has_started(host: Served) -> None:
+    run_id = start(host, "echo started; sleep 1000 & sleep 1000")
+    eventually(lambda: show(host, run_id)["state"] == "running")
+    host.client.post(f"/runs/{run_id}:cancel").raise_for_status()
+    ended = finish(host, run_id)
+    assert ended["state"] == "cancelled"
+    assert host.client.post(f"/runs/{run_id}:input", json={"text": "x"}).status_code == 400
+
+
+def test_a_command_can_be_run_again_in_the_same_workspace(host: Served) -> None:
+    first = start(host, "echo once >> out/log.txt; cat out/log.txt", workspace="again")
+    finish(host, first)
+    answer = host.client.post(f"/runs/{first}:again")
+    assert answer.status_code == 202
+    second = answer.json()["data"]["id"]
+    assert finish(host, second)["result"]["data"]["stdout"] == "once\nonce\n"
+    compared = host.client.get("/runs/compare", params={"a": first, "b": second}).json()["data"]
+    assert "result" in {one["field"] for one in compared["differences"]}
+    assert "+once" in compared["log"]
+
+
+def test_files_are_uploaded_listed_used_downloaded_and_removed(host: Served) -> None:
+    path = "/workspaces/files/files/work/inputs/naïve name.csv"
+    assert host.client.put(path, content=b"a,b\n1,2\n").status_code == 201
+    listed = host.client.get("/workspaces/files/files").json()["data"]["files"]
+    assert listed == [{"path": "work/inputs/naïve name.csv", "size_bytes": 8}]
+    run = finish(host, start(host, "wc -l < 'inputs/naïve name.csv'", workspace="files"))
+    assert run["result"]["data"]["stdout"].strip() == "2"
+    got = host.client.get(path)
+    assert got.content == b"a,b\n1,2\n"
+    assert got.headers["content-disposition"] == "attachment; filename*=UTF-8''na%C3%AFve%20name.csv"
+    assert got.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in got.headers["content-security-policy"]
+    assert host.client.delete(path).json()["data"] == {"removed": True}
+    assert host.client.delete(path).json()["data"] == {"removed": False}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("PUT", "/workspaces/bad/files/work/%2e%2e/%2e%2e/escape", 403),
+        ("PUT", "/workspaces/bad/files/skills/greeter/SKILL.md", 400),
+        ("PUT", "/workspaces/bad/files/work", 400),
+        ("PUT", "/workspaces/bad/files/work/%00", 400),
+        ("PUT", "/workspaces/.hidden/files/work/a", 400),
+        ("PUT", "/workspaces/bad/files//etc/passwd", 403),
+        ("GET", "/workspaces/bad/files/work/missing", 400),
+        ("DELETE", "/workspaces/bad/files/out", 400),
+    ],
+)
+def test_names_that_leave_a_workspace_are_refused(host: Served, method: str, path: str, status: int) -> None:
+    connection = httpx2.Client(base_url=host.url)
+    with connection:
+        request = connection.build_request(method, "/")
+        request.url = request.url.copy_with(raw_path=path.encode())
+        assert connection.send(request).status_code == status
+
+
+def test_a_link_that_leaves_the_workspace_cannot_be_downloaded(host: Served) -> None:
+    finish(host, start(host, "ln -s /etc/passwd out/link", workspace="links"))
+    assert host.client.get("/workspaces/links/files/out/link").status_code in (400, 403)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"command": "ls"}, "skill"),
+        ({"skill": "greeter"}, "command"),
+        ({"skill": "greeter", "command": " "}, "command"),
+        ({"skill": "greeter", "command": "ls", "inputs": ["host:///etc/passwd"]}, "unknown field"),
+        ({"skill": "greeter", "command": "ls", "tty": True, "rows": 100_000}, "rows"),
+        ({"skill": "greeter", "command": "ls", "interactive": "yes"}, "interactive"),
+        ({"skill": "greeter", "command": "ls", "timeout": 1e9}, "timeout"),
+        ([], "JSON object"),
+    ],
+)
+def test_a_bad_command_is_refused_with_its_field(host: Served, body: Any, said: str) -> None:
+    answer = host.client.post("/workspaces/one/commands", json=body)
+    if answer.status_code == 202:
+        # What only the session knows is in the result of the run.
+        error = finish(host, answer.json()["data"]["id"])["result"]["error"]
+    else:
+        assert answer.status_code == 400
+        error = answer.json()["error"]
+    assert said in error["message"]
+
+
+def test_an_unknown_skill_is_refused_with_the_nearest_name(host: Served) -> None:
+    answer = host.client.post("/workspaces/one/commands", json={"skill": "greter", "command": "ls"})
+    assert answer.status_code == 404
+    assert "greeter" in answer.json()["error"]["message"]
+
+
+def test_runs_workspaces_and_skills_of_other_keys_do_not_exist(tmp_path: Path, require_program: RequireProgram) -> None:
+    require_program("bwrap")
+    add_skill(tmp_path / "skills", "greeter", greet=SCRIPT)
+    key, other = key_in(tmp_path, "me"), key_in(tmp_path, "other", scopes=("nothing",))
+    with served(tmp_path, {}, options=HostOptions(skills=(tmp_path / "skills",), watch=False)) as host:
+        host.client.headers["authorization"] = f"Bearer {key}"
+        host.client.put("/workspaces/one/files/work/secret.txt", content=b"secret").raise_for_status()
+        run_id = start(host, "cat work/secret.txt")
+        finish(host, run_id)
+        assert [one["id"] for one in host.client.get("/runs").json()["data"]["runs"]] == [run_id]
+        host.client.headers["authorization"] = f"Bearer {other}"
+        assert host.client.get("/runs").json()["data"]["runs"] == []
+        for path in (f"/runs/{run_id}", f"/runs/{run_id}/events", f"/runs/{run_id}/screen"):
+            assert host.client.get(path).status_code == 404
+        for verb in ("cancel", "again", "input"):
+            assert host.client.post(f"/runs/{run_id}:{verb}", json={}).status_code == 404
+        assert host.client.get("/runs/compare", params={"a": run_id, "b": run_id}).status_code == 404
+        assert host.client.get("/workspaces/one/files").json()["data"]["files"] == []
+        answer = host.client.post("/workspaces/one/commands", json={"skill": "greeter", "command": "ls"})
+        assert answer.status_code == 403
+
+
+def test_two_commands_run_at_the_same_time_in_two_workspaces(host: Served) -> None:
+    ids = [start(host, "cat; echo done", workspace=f"w{number}", interactive=True) for number in range(2)]
+    eventually(lambda: {show(host, one)["state"] for one in ids} == {"running"})
+    listed = host.client.get("/runs", params={"state": "unfinished"}).json()["data"]["runs"]
+    assert {one["id"] for one in listed} == set(ids)
+
+    def end(run_id: str) -> None:
+        with httpx2.Client(base_url=host.url) as client:
+            client.post(f"/runs/{run_id}:input", json={"text": "text", "close": True}).raise_for_status()
+
+    threads = [threading.Thread(target=end, args=(one,)) for one in ids]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [finish(host, one)["result"]["data"]["stdout"] for one in ids] == ["textdone\n"] * 2
+
+
+def test_every_line_of_a_long_output_arrives_in_order(host: Served) -> None:
+    run_id = start(host, "seq 1 10000", workspace="long")
+    finish(host, run_id)
+    assert text_of(read_events(host, run_id), "stdout").split() == [str(number) for number in range(1, 10_001)]
+
+
+def test_a_host_with_several_workers_refuses_commands_with_the_reason(tmp_path: Path) -> None:
+    with served(tmp_path, {}, options=HostOptions(workers=2, watch=False)) as host:
+        answer = host.client.post("/workspaces/one/commands", json={"skill": "a", "command": "ls"})
+        assert answer.status_code == 503
+        assert "--workers 1" in answer.json()["error"]["message"]
