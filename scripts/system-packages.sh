@@ -43,7 +43,11 @@ for entry in $(list); do
     command -v "${entry%%:*}" >/dev/null || missing="$missing ${entry#*:}"
 done
 # The browser shows boxes for Chinese without it.
-case "$missing" in *chromium*) missing="$missing fonts-wqy-microhei" ;; esac
+case "$wanted" in
+"  " | *" chromium-headless-shell "*)
+    [ ! -e /etc/debian_version ] || [ -e /usr/share/fonts/truetype/wqy/wqy-microhei.ttc ] || missing="$missing fonts-wqy-microhei"
+    ;;
+esac
 [ -n "$missing" ] || exit 0
 
 # shellcheck disable=SC2086  # one word per package

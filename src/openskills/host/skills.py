@@ -187,6 +187,8 @@ class SkillStore:
         """Store a new skill. Raises `NameTaken` if its owner has one of this name, and `Forbidden` over the quota."""
         access.check_change(access.writes or "")
         owner = access.writes or SHARED
+        # Also before, so that refused contents are not stored until the next sweep.
+        await self._database.read(lambda connection: self._check_quota(connection, owner, staged.size))
         await asyncio.to_thread(self._place_skill, staged)
 
         def insert(connection: sqlite3.Connection) -> StoredSkill:
@@ -224,6 +226,10 @@ class SkillStore:
             connection.execute(change, (number, chosen, now, skill_id))
             return skill, _get_version(connection, skill, version_id)
 
+        def check(connection: sqlite3.Connection) -> None:
+            self._check_quota(connection, _get_skill(connection, access, skill_id).owner, staged.size)
+
+        await self._database.read(check)
         await asyncio.to_thread(self._place_skill, staged)
         skill, made = await self._database.write(insert)
         await self._update_links(skill.owner)
@@ -315,6 +321,7 @@ class SkillStore:
         access.check_change(access.writes or "")
         owner = access.owner
         digest, size = await asyncio.to_thread(hash_content, content)
+        await self._database.read(lambda connection: self._check_quota(connection, owner, size))
         await asyncio.to_thread(self._place_blob, content, digest)
 
         def insert(connection: sqlite3.Connection) -> StoredFile:

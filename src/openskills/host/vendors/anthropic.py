@@ -11,7 +11,7 @@ from openskills.errors import InvalidArgument
 from openskills.host.http import Trace
 from openskills.host.model import Failure
 from openskills.host.skills import SHARED, ListPage, StoredFile, StoredSkill, StoredVersion
-from openskills.host.vendors.uploads import UploadForm
+from openskills.host.vendors.uploads import MultipartUpload
 
 _BETA = "skills-2025-10-02"
 _MAX_LIMIT = 1000
@@ -111,7 +111,7 @@ class AnthropicDialect:
         page = query.get("page", query.get("after_id", ""))
         return ListPage(page.removeprefix("page_") or None, read_limit(query, _MAX_LIMIT))
 
-    def read_expiry(self, form: UploadForm, now: float) -> float | None:
+    def read_expiry(self, form: MultipartUpload, now: float) -> float | None:
         text = form.fields.get("expires_in_seconds")
         return None if text is None else now + read_seconds(text, "expires_in_seconds", _MIN_EXPIRY, _MAX_EXPIRY)
 

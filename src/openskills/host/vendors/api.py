@@ -41,7 +41,7 @@ from openskills.host.routes import get_parts
 from openskills.host.skills import SHARED, SkillStore, StagedSkill, UploadAccess
 from openskills.host.vendors.anthropic import AnthropicDialect
 from openskills.host.vendors.openai import OpenaiDialect
-from openskills.host.vendors.uploads import UploadForm, receive_form, stage_skill
+from openskills.host.vendors.uploads import MultipartUpload, receive_form, stage_skill
 
 _log = logging.getLogger("openskills.host")
 Dialect = AnthropicDialect | OpenaiDialect
@@ -211,7 +211,7 @@ class VendorRequest:
         access = self._access
         access.check_change(access.writes or "")
 
-        async def store(form: UploadForm, staged: StagedSkill) -> HttpResponse:
+        async def store(form: MultipartUpload, staged: StagedSkill) -> HttpResponse:
             label = form.fields.get("display_name") or form.fields.get("display_title") or ""
             if len(label) > _MAX_NAME or not label.isprintable():
                 raise InvalidArgument("display_name", f"expected one line of at most {_MAX_NAME} characters")
@@ -224,7 +224,7 @@ class VendorRequest:
         access, skill_id = self._access, self._words[1]
         access.check_change((await self._store.get_skill(access, skill_id)).owner)
 
-        async def store(form: UploadForm, staged: StagedSkill) -> HttpResponse:
+        async def store(form: MultipartUpload, staged: StagedSkill) -> HttpResponse:
             # Anthropic has no default: the latest version counts.
             default = not self._dialect.has_default_version or _read_flag(form.fields.get("default"))
             made = await self._store.add_version(access, skill_id, staged, default=default)
@@ -232,7 +232,9 @@ class VendorRequest:
 
         return await self._receive_skill(store)
 
-    async def _receive_skill(self, store: Callable[[UploadForm, StagedSkill], Awaitable[HttpResponse]]) -> HttpResponse:
+    async def _receive_skill(
+        self, store: Callable[[MultipartUpload, StagedSkill], Awaitable[HttpResponse]]
+    ) -> HttpResponse:
         limit, timeout = self.parts.settings.host_upload_size, self.parts.options.body_seconds
         with self._store.receive() as directory:
             has_echo = not self._dialect.is_current

@@ -8,7 +8,7 @@ from openskills.host.http import Trace
 from openskills.host.model import Failure
 from openskills.host.skills import SHARED, ListPage, StoredFile, StoredSkill, StoredVersion
 from openskills.host.vendors.anthropic import read_limit, read_seconds
-from openskills.host.vendors.uploads import UploadForm
+from openskills.host.vendors.uploads import MultipartUpload
 
 _MAX_LIMIT = 100
 _ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -85,7 +85,7 @@ class OpenaiDialect:
             raise InvalidArgument("order", f"{order[:50]!r} is not one of asc, desc")
         return ListPage(query.get("after") or None, read_limit(query, _MAX_LIMIT), order == "desc")
 
-    def read_expiry(self, form: UploadForm, now: float) -> float | None:
+    def read_expiry(self, form: MultipartUpload, now: float) -> float | None:
         text = form.fields.get("expires_after[seconds]")
         return None if text is None else now + read_seconds(text, "expires_after", _MIN_EXPIRY, _MAX_EXPIRY)
 

@@ -59,7 +59,7 @@ class FormFile:
 
 
 @dataclass(slots=True)
-class UploadForm:
+class MultipartUpload:
     """A multipart form. The names of fields are without `[]`."""
 
     fields: dict[str, str] = field(default_factory=dict[str, str])
@@ -68,7 +68,7 @@ class UploadForm:
 
 async def receive_form(
     exchange: HttpExchange, directory: Path, *, max_bytes: int, timeout: float, has_echo: bool = False
-) -> UploadForm:
+) -> MultipartUpload:
     """Read a multipart body; its files are written to `directory`.
 
     `max_bytes` limits all files together, and `timeout` each pause. `has_echo`: the client is an SDK that sends files
@@ -113,7 +113,7 @@ class _FormReader:
         self._directory = directory
         self._max_bytes = max_bytes
         self._max_body = max_body
-        self._form = UploadForm()
+        self._form = MultipartUpload()
         self._headers: dict[str, bytes] = {}
         self._name, self._value = b"", b""
         self._field: str | None = None
@@ -147,7 +147,7 @@ class _FormReader:
         except FormParserError as error:
             raise InvalidArgument("body", f"not valid multipart/form-data: {str(error)[:200]}") from None
 
-    def finish(self) -> UploadForm:
+    def finish(self) -> MultipartUpload:
         if not self._is_ended:
             raise InvalidArgument("body", "the multipart body has no end: its last boundary is missing")
         return self._form
