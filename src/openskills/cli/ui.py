@@ -60,6 +60,7 @@ def ui(
         grants=collect_grants(SkillGrants(), None, settings, trusted=trust),
         json_log="",
         trusted=trust,
+        preload=True,
     )
     settings = server.resolve_auth(settings, _ADDRESS, no_auth=False)
     try:
