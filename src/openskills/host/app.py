@@ -219,6 +219,8 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
         chores.append(asyncio.create_task(exit_with_supervisor(parts.options.supervisor)))
     if parts.uploads is not None:
         chores.append(asyncio.create_task(_sweep_uploads(parts.uploads)))
+    if parts.options.preload and parts.console is not None:
+        chores.append(asyncio.create_task(parts.console.preload()))
     if parts.options.watch:
         chores.append(asyncio.create_task(watch(parts)))
     try:
