@@ -137,8 +137,8 @@ def start_runs(page: Page, url: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, command in {"failed": "echo starting; ls missing.csv", "run": REPORT}.items():
         page.goto(f"{url}/console/try/skill/csv-report")
-        sales = {"name": "sales.csv", "mimeType": "text/csv", "buffer": SALES.encode()}
-        page.locator("#files").set_input_files([FilePayload(**sales)])
+        sales = FilePayload(name="sales.csv", mimeType="text/csv", buffer=SALES.encode())
+        page.locator("#files").set_input_files([sales])
         page.locator("#command").fill(command)
         page.get_by_role("button", name="Run", exact=True).click()
         page.locator("#waterfall:not([hidden])").wait_for()

@@ -407,3 +407,35 @@ def test_the_timeout_of_the_command_line_limits_every_manifest(tmp_path: Path) -
         said = host.errors.read_text()
     assert found == {"own": "20000", "short": "1000"}
     assert "600,000 is above the limit of the host and lowered to 20,000" in said
+
+
+def test_runs_of_a_host_are_followed_cancelled_repeated_compared_and_counted(openskills: Command) -> None:
+    with host_process(openskills.home) as host:
+        invoke = {"input": {"text": "one"}}
+        first = host.client.post("/skills/echo:invoke?mode=async", json=invoke).json()["data"]["id"]
+        followed = openskills("runs", "events", first, "--json")
+        assert followed.code == 0
+        events = [json.loads(line) for line in followed.lines]
+        assert [event["id"] for event in events] == list(range(1, len(events) + 1))
+        assert events[-1]["data"]["data"] == {"echoed": "one"}
+        second = openskills("runs", "again", first, "--url", host.url).out.strip()
+        assert openskills("runs", "events", second).code == 0
+        compared = openskills("runs", "compare", first, second, "--json").json
+        assert "result" not in {one["field"] for one in compared["differences"] if one["a"] == one["b"]}
+        slow = {"input": {"folder": str(host.folder)}}
+        waiting = host.client.post("/skills/slow:invoke?mode=async", json=slow).json()["data"]["id"]
+        eventually(lambda: waiting in ids(openskills("runs", "list", "--state", "unfinished").lines))
+        assert openskills("runs", "cancel", waiting).out == f"cancelling {waiting}\n"
+        assert openskills("runs", "events", waiting).code == 1
+        assert openskills("runs", "cancel", waiting).out == f"{waiting} has ended: cancelled\n"
+        eventually(lambda: len(openskills("runs", "list").lines) == 3)
+        series = openskills("runs", "stats", "--since", "1h", "--buckets", "2", "--json").json["series"]
+        assert [one["calls"] for one in series] == [0, 3]
+        assert [one["errors"] for one in series] == [0, 1]
+        assert series[1]["p50_ms"] <= series[1]["p95_ms"]
+        assert len(openskills("runs", "stats", "--buckets", "3").lines) == 3
+        unknown = openskills("runs", "events", "run_nothing")
+        assert (unknown.code, "unknown run" in unknown.err) == (1, True)
+        assert openskills("runs", "list", "--state", "odd").code == 2
+        missing = openskills("runs", "again", "run_nothing", "--url", host.url)
+        assert (missing.code, "unknown run" in missing.err) == (1, True)

@@ -551,7 +551,7 @@ def compare(context: typer.Context, first: RunId, second: RunId, as_json: Json =
     """Show in what two runs differ: result, time, memory, input and output.
 
     Example:
-      openskills runs compare run_019a8c3b4d5e0123456789abcdef01234567 run_019a8c3b4d5f0123456789abcdef01234567
+      openskills runs compare $BEFORE $AFTER
     """
     from openskills.sync import run
 

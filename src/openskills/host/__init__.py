@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from openskills.host.client.client import Client
     from openskills.host.client.router import RoutableSkill, Router, extract_input
     from openskills.host.client.transport import SkillFailed, unwrap
-    from openskills.host.history import History, RunRecord, new_run_id
+    from openskills.host.history import History, RunFilter, RunRecord, new_run_id
     from openskills.host.model import Call, Outcome, Registration, normalize_outcome, success_outcome
     from openskills.host.runs import Run
 
@@ -24,6 +24,7 @@ __all__ = [
     "RoutableSkill",
     "Router",
     "Run",
+    "RunFilter",
     "RunRecord",
     "SkillFailed",
     "create_app",
@@ -43,6 +44,7 @@ _HOME = {
     "RoutableSkill": "client.router",
     "Router": "client.router",
     "Run": "runs",
+    "RunFilter": "history",
     "RunRecord": "history",
     "SkillFailed": "client.transport",
     "create_app": "app",

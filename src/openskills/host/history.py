@@ -187,6 +187,7 @@ def insert_records(connection: SqliteConnection, records: Sequence[RunRecord]) -
         connection.executemany(_INSERT_CONTENT, contents)
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class RunFilter:
     """Which runs to list; `None` and empty fields match all.
@@ -204,6 +205,12 @@ class RunFilter:
     text: str = ""
     before: str = ""
     failed: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in (("since", self.since), ("until", self.until)):
+            # Written so that NaN fails, too.
+            if value is not None and not 0 <= value < _MAX_TIME:
+                raise InvalidArgument(name, f"invalid time {value!r}: expected seconds since 1970")
 
     def to_sql(self) -> tuple[str, list[Any]]:
         """The condition and its arguments."""
@@ -232,6 +239,7 @@ class RunFilter:
         return " AND ".join(wanted), arguments
 
 
+_MAX_TIME = 1e11
 UNFINISHED = "unfinished"
 """The filter for runs that are queued or running."""
 # Runs that have no row yet: they have not ended, or there is no history.
