@@ -246,7 +246,7 @@ class Conversations:
         self, principal: Principal, *, title: str = "", model: str | None = None, asks: bool = False
     ) -> ConversationHead:
         """Create a conversation. With `asks`, every command needs approval. Raises `InvalidArgument`."""
-        chosen = self._check_model(model) if model else ""
+        chosen = "" if model is None else self._check_model(model)
         title = _clean_title(title)
         name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
         key = SessionKey(APP, principal.name, name)
@@ -360,7 +360,7 @@ class Conversations:
             raise ExecutorUnavailable("this host is shutting down; try again in a few seconds")
         head = await self.get(principal, conversation_id)
         await self._check_idle(head)
-        model = self._check_model(message.model) if message.model else head.model
+        model = head.model if message.model is None else self._check_model(message.model)
         runtime = await self._open_runtime()
         agent = self._get_agent(model, runtime)
         options = self._get_options(principal, asks=head.asks)

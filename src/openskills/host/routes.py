@@ -305,7 +305,7 @@ async def handle_conversations(exchange: HttpExchange, parts: HostParts, princip
     if exchange.method == "POST":
         principal.require_role("run")
         fields = await _read_object(exchange, parts, ("title", "model", "ask"))
-        model = _read_text(fields, "model") or None
+        model = _read_text(fields, "model") if "model" in fields else None
         made = await parts.conversations.create(
             principal, title=_read_text(fields, "title"), model=model, asks=_read_flag(fields, "ask")
         )
@@ -359,23 +359,24 @@ async def read_message(exchange: HttpExchange, parts: HostParts) -> NewMessage:
     """The message in a body. Raises `InvalidArgument`, `UnsupportedMedia` and `HttpRefusal`."""
     if (exchange.header(b"content-type") or "").partition(";")[0].strip() == "multipart/form-data":
         fields, files = await read_form(exchange, parts)
-        return _build_message(fields.get("text", ""), files, fields.get("model", ""))
+        return _build_message(fields.get("text", ""), files, fields.get("model") or None)
     fields = await _read_object(exchange, parts, ("text", "model", "files"), MAX_UPLOAD)
     listed: object = fields.get("files", [])
     if not isinstance(listed, list):
         raise InvalidArgument("files", 'expected a list such as [{"name": "a.csv", "data": "BASE64"}]')
     files = [_parse_file(one, index) for index, one in enumerate(cast("list[object]", listed))]
-    return _build_message(_read_text(fields, "text"), files, _read_text(fields, "model"))
+    model = _read_text(fields, "model") if "model" in fields else None
+    return _build_message(_read_text(fields, "text"), files, model)
 
 
-def _build_message(text: str, files: Sequence[Attachment], model: str) -> NewMessage:
+def _build_message(text: str, files: Sequence[Attachment], model: str | None) -> NewMessage:
     if not text.strip() and not files:
         raise InvalidArgument("text", "must not be empty without files")
     if len(text) > MAX_MESSAGE_CHARS:
         raise LimitExceeded(f"text: longer than {MAX_MESSAGE_CHARS:,} characters; send it as a file")
     if len(files) > MAX_MESSAGE_FILES:
         raise LimitExceeded(f"files: {len(files)} files; at most {MAX_MESSAGE_FILES} can be sent with a message")
-    return NewMessage(text.replace("\r\n", "\n").strip(), tuple(files), model.strip() or None)
+    return NewMessage(text.replace("\r\n", "\n").strip(), tuple(files), model)
 
 
 def _parse_file(value: object, index: int) -> Attachment:
