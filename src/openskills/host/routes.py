@@ -13,7 +13,7 @@ import orjson
 
 from openskills.agent.runner import Attachment
 from openskills.artifacts.store import Scope as ArtifactScope
-from openskills.errors import InvalidArgument, LimitExceeded, SkillError, UnknownSkill
+from openskills.errors import InvalidArgument, SkillError, UnknownSkill
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import Principal
@@ -373,9 +373,9 @@ def _build_message(text: str, files: Sequence[Attachment], model: str | None) ->
     if not text.strip() and not files:
         raise InvalidArgument("text", "must not be empty without files")
     if len(text) > MAX_MESSAGE_CHARS:
-        raise LimitExceeded(f"text: longer than {MAX_MESSAGE_CHARS:,} characters; send it as a file")
+        raise InvalidArgument("text", f"longer than {MAX_MESSAGE_CHARS:,} characters; send it as a file")
     if len(files) > MAX_MESSAGE_FILES:
-        raise LimitExceeded(f"files: {len(files)} files; at most {MAX_MESSAGE_FILES} can be sent with a message")
+        raise InvalidArgument("files", f"{len(files)} files; at most {MAX_MESSAGE_FILES} can be sent with a message")
     return NewMessage(text.replace("\r\n", "\n").strip(), tuple(files), model)
 
 
