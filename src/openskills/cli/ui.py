@@ -60,6 +60,7 @@ def ui(
         grants=collect_grants(SkillGrants(), None, settings, trusted=trust),
         json_log="",
         trusted=trust,
+        preload=True,
     )
     settings = server.resolve_auth(settings, _ADDRESS, no_auth=False)
     try:
@@ -97,10 +98,7 @@ app = typer.Typer(no_args_is_help=True, help="Manage access to the web console o
 
 
 @app.command("link")
-def link(
-    context: typer.Context,
-    url: Url = None,
-) -> None:
+def link(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
     """Print a link that opens the console of a running host on this machine. It works once and within an hour.
 
     Examples:
@@ -108,7 +106,11 @@ def link(
       openskills console link --url http://127.0.0.1:9000
     """
     settings = get_settings(context)
-    say_text(f"{(url or settings.http_base_url).rstrip('/')}/?token={create_link(settings)}")
+    address = f"{(url or settings.http_base_url).rstrip('/')}/?token={create_link(settings)}"
+    if as_json:
+        say_json({"url": address})
+    else:
+        say_text(address)
 
 
 @app.command("sessions")

@@ -175,6 +175,8 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
     chores = [asyncio.create_task(prepare_all(parts)), asyncio.create_task(_remove_leftovers())]
     if parts.options.supervisor is not None:
         chores.append(asyncio.create_task(exit_with_supervisor(parts.options.supervisor)))
+    if parts.options.preload and parts.console is not None:
+        chores.append(asyncio.create_task(parts.console.preload()))
     if parts.options.watch:
         chores.append(asyncio.create_task(watch(parts)))
     try:

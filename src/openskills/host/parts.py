@@ -44,7 +44,8 @@ class HostOptions:
     skills declare (`never` or `always`). `grace` is how many seconds running
     invocations get at shutdown. `watch` reloads changed manifests. `mcp_tools` are those of `/mcp`: `session`,
     `hosted`, `both`, or `off` for no `/mcp`. `console` serves the web console at `/`;
-    with `trusted` it shows skills of the project without asking for trust.
+    with `trusted` it shows skills of the project without asking for trust, and with `preload` it is prepared at the
+    start.
     """
 
     manifests: tuple[Path, ...] = ()
@@ -64,6 +65,7 @@ class HostOptions:
     mcp_tools: str = "both"
     console: bool = True
     trusted: bool = False
+    preload: bool = False
 
 
 @dataclass(slots=True)

@@ -1,5 +1,7 @@
 """Links and sessions of the console in the host's database."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from openskills.host.auth import KeyRing
@@ -25,3 +27,9 @@ async def test_expired_links_and_sessions_do_not_count(tmp_path: Path) -> None:
     assert await store.list() == []
     await database.close()
     await store.close()
+
+
+def test_the_api_is_served_without_what_renders_pages() -> None:
+    code = "import sys, openskills.host.server; print({'jinja2', 'markdown_it'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "set()\n"

@@ -14,9 +14,11 @@ from jinja2 import nodes
 from jinja2.ext import extract_from_ast
 from playwright.sync_api import Browser
 
-from openskills.host.auth import revoke_key, rotate_key
+from openskills.catalog.skill import ResourceKind
+from openskills.host.auth import ROLES, revoke_key, rotate_key
 from openskills.host.console import pages
 from openskills.host.console.access import build_cookie, find_database
+from openskills.host.console.catalog import STATES
 from openskills.host.console.pages import LANGUAGES, SCREENS, choose_language, local_address, to_visible
 from openskills.host.http import HttpExchange
 from openskills.host.parts import HostOptions
@@ -202,9 +204,16 @@ def messages_of_modules() -> Iterator[tuple[str, str]]:
                 if name == "translate":
                     yield from ((path.name, str(part.value)) for part in node.args if isinstance(part, ast.Constant))
     yield from (("SCREENS", screen.title) for screen in SCREENS if screen.title)
+    # Words that templates get from modules.
+    yield from (("STATES", state.replace("_", " ")) for state in STATES)
+    yield from (("ROLES", role) for role in ROLES)
+    yield from (("ResourceKind", kind.value) for kind in ResourceKind)
+    requirements = ("package", "import", "program", "secret", "optional", "platform", "network")
+    yield from (("skill.py", kind) for kind in requirements)
+    yield from (("host.py", word) for word in ("starting", "draining", "auto", "on", "off", "catalog", "host"))
 
 
-def test_every_text_has_a_translation_and_every_translation_a_text() -> None:
+def test_every_text_has_a_translation() -> None:
     wanted = {text: where for where, text in (*messages_of_templates(), *messages_of_modules())}
     for language in set(LANGUAGES) - {"en"}:
         folder = files("openskills.host.console") / "locale" / language
@@ -313,6 +322,22 @@ def test_logging_in_with_a_key_in_a_browser(tmp_path: Path, browser: Browser, ax
         page.get_by_role("button", name="Log out").click()
         page.wait_for_url("**/console/login")
     assert find_database(console.served.parts.settings).exists()
+
+
+def test_the_keyboard_is_enough_to_find_and_open_a_skill(console: ConsoleHost) -> None:
+    page = console.page()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    page.keyboard.press("/")
+    page.keyboard.type("invoices")
+    page.locator("tbody mark").first.wait_for()
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.className") == "name":
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/console/skills/invoices")
 
 
 def test_the_language_and_theme_menus_apply_at_once(console: ConsoleHost) -> None:

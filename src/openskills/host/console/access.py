@@ -10,13 +10,15 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from openskills.errors import InvalidArgument, Unauthorized
+from openskills.errors import InvalidArgument, SkillError, Unauthorized
 from openskills.host import http
 from openskills.host.auth import CONSOLE, KeyRing, Principal
 from openskills.host.database import BUSY_TIMEOUT, Database, HostDatabaseConnection
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 COOKIE = "openskills_console"
 LINK_SECONDS = 60 * 60.0
 SESSION_SECONDS = 7 * 24 * 60 * 60.0
-_USED_INTERVAL = 60.0
+USED_INTERVAL = 60.0
+"""Seconds between two notes that a session was used."""
 _MAX_TEXT = 200
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _COLUMNS = "id, key_digest, created, used, expires, address, browser"
@@ -124,24 +127,23 @@ class ConsoleSessions:
             check_same_origin(exchange)
         return self._get_principal(found[1])
 
-    def find(self, exchange: HttpExchange) -> tuple[str, str] | None:
-        """The id of the session of a request, and the digest of its key."""
+    def find(self, exchange: HttpExchange) -> tuple[str, str, float] | None:
+        """The id of the session of a request, the digest of its key, and when it was last noted as used."""
         token = read_cookie(exchange, cookie_name(exchange))
         if not token:
             return None
 
-        def select(connection: SqliteConnection) -> tuple[str, str] | None:
-            sql = "SELECT id, key_digest FROM console_sessions WHERE digest = ? AND expires > ?"
+        def select(connection: SqliteConnection) -> tuple[str, str, float] | None:
+            sql = "SELECT id, key_digest, used FROM console_sessions WHERE digest = ? AND expires > ?"
             return connection.execute(sql, (_digest(token), time.time())).fetchone()
 
         found = self._reader.use(select)
         return found if found is not None and self._get_principal(found[1]) is not None else None
 
     async def touch(self, session_id: str) -> None:
-        """Note that a session was used, at most once a minute."""
-        now = time.time()
-        sql = "UPDATE console_sessions SET used = ? WHERE id = ? AND used < ?"
-        await self._database.write(lambda connection: connection.execute(sql, (now, session_id, now - _USED_INTERVAL)))
+        """Note that a session was used."""
+        sql = "UPDATE console_sessions SET used = ? WHERE id = ?"
+        await self._database.write(lambda connection: connection.execute(sql, (time.time(), session_id)))
 
     async def list(self) -> Sequence[ConsoleSession]:
         """The open sessions, last used first."""
@@ -238,6 +240,13 @@ class Console:
                 if self._catalog is None:
                     self._catalog = await asyncio.to_thread(self._load)
         return self._catalog
+
+    async def preload(self) -> None:
+        """Open the catalog and import what renders pages, so that the first page is quick."""
+        # The page that needs it says what is wrong.
+        with suppress(SkillError):
+            await self.open_catalog()
+        await asyncio.to_thread(import_module, "openskills.host.console.pages")
 
     def _load(self) -> "Catalog":
         from openskills.catalog.catalog import Catalog

@@ -6,7 +6,8 @@ import re
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openskills.errors import InvalidArgument, SkillError
@@ -90,21 +91,47 @@ class CatalogFilter(NamedTuple):
         return cls(query.get("q", "").strip()[:_MAX_QUERY], query.get("source", ""), state, problems)
 
 
-async def load_rows(parts: HostParts) -> "tuple[CatalogSnapshot, CatalogRows]":
-    """The current rows. They are built once for each state of the catalog and of the registry."""
+async def load_rows(parts: HostParts, principal: Principal) -> "tuple[CatalogSnapshot, CatalogRows]":
+    """The current rows, with paths of the machine only for administrators.
+
+    They are built once for each state of the catalog and of the registry.
+    """
     assert parts.console is not None  # noqa: S101 - the routes exist only then
     catalog = await parts.console.open_catalog()
     snapshot, entries = catalog.snapshot, tuple(parts.registry.list_entries())
     known = _cache.get(snapshot)
     if known is None or known[0] != entries:
-        known = (entries, await asyncio.to_thread(_build_rows, snapshot, entries))
+        rows = await asyncio.to_thread(_build_rows, snapshot, entries)
+        known = (entries, rows, _hide_paths(rows, parts.start))
         _cache[snapshot] = known
-    return snapshot, known[1]
+    return snapshot, known[1] if principal.has_role("admin") else known[2]
 
 
-_cache: "weakref.WeakKeyDictionary[CatalogSnapshot, tuple[tuple[RegistryEntry, ...], CatalogRows]]" = (
+_cache: "weakref.WeakKeyDictionary[CatalogSnapshot, tuple[tuple[RegistryEntry, ...], CatalogRows, CatalogRows]]" = (
     weakref.WeakKeyDictionary()
 )
+
+
+def describe_path(path: str, start: Path, principal: Principal | None = None) -> str:
+    """A path for a caller: the whole one for administrators, else relative to where the host was started, or a name."""
+    if not os.path.isabs(path) or (principal is not None and principal.has_role("admin")):
+        return path
+    inside = Path(path)
+    return str(inside.relative_to(start)) if inside.is_relative_to(start) else inside.name
+
+
+def _hide_paths(found: CatalogRows, start: Path) -> CatalogRows:
+    rows = tuple(
+        replace(
+            row,
+            source=describe_path(row.source, start),
+            path=describe_path(row.path, start),
+            reason=describe_path(row.reason, start) if row.state == "shadowed" else row.reason,
+        )
+        for row in found.rows
+    )
+    sources = tuple(sorted({row.source for row in rows if row.source}))
+    return replace(found, rows=rows, sources=sources)
 
 
 def _build_rows(snapshot: "CatalogSnapshot", entries: "Sequence[RegistryEntry]") -> CatalogRows:
@@ -294,17 +321,18 @@ def _join_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def _count_body_tokens(found: CatalogRows, rows: Sequence[CatalogRow]) -> list[int | None]:
     """Estimated tokens of the instructions of each row; None if they cannot be read or are on a server. Blocking."""
     for row in rows:
-        if row.skill is not None and row.skill.remote is None and row.path not in found.bodies:
+        skill = row.skill
+        if skill is not None and skill.remote is None and skill.directory not in found.bodies:
             try:
-                found.bodies[row.path] = estimate_tokens(row.skill.body())
+                found.bodies[skill.directory] = estimate_tokens(skill.body())
             except (SkillError, OSError):
-                found.bodies[row.path] = None
-    return [found.bodies.get(row.path) for row in rows]
+                found.bodies[skill.directory] = None
+    return [None if row.skill is None else found.bodies.get(row.skill.directory) for row in rows]
 
 
 async def show_catalog(request: "PageRequest") -> HttpResponse:
     parts = request.host
-    snapshot, found = await load_rows(parts)
+    snapshot, found = await load_rows(parts, request.caller)
     wanted = CatalogFilter.parse(request.query)
     rows = select_rows(snapshot, found, wanted, request.caller)
     page = _parse_number(request.query.get("page", "1"), "page", 1, 1_000_000)
@@ -358,7 +386,7 @@ async def list_catalog(exchange: HttpExchange, parts: HostParts, principal: Prin
     query = dict(parse_qsl(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="replace"))
     limit = _parse_number(query.get("limit", str(PAGE_SIZE)), "limit", 1, MAX_PAGE_SIZE)
     offset = _parse_number(query.get("offset", "0"), "offset", 0, 1_000_000)
-    snapshot, found = await load_rows(parts)
+    snapshot, found = await load_rows(parts, principal)
     rows = select_rows(snapshot, found, CatalogFilter.parse(query), principal)
     listed = {
         "skills": [row.to_dict() for row in rows[offset : offset + limit]],

@@ -30,6 +30,7 @@ from openskills.host import http
 from openskills.host.auth import ROLES, Principal
 from openskills.host.console.access import (
     SESSION_SECONDS,
+    USED_INTERVAL,
     Console,
     build_cookie,
     check_same_origin,
@@ -303,17 +304,15 @@ async def _dispatch(request: PageRequest) -> HttpResponse | None:
 
 async def _call(request: PageRequest, page: ConsolePage) -> HttpResponse | None:
     if page.role:
-        _authenticate(request)
+        await _authenticate(request)
         if request.principal is None:
             here = request.here if page.method == "GET" else "/"
             return request.redirect(f"/console/login?{urlencode({'next': here})}")
         request.principal.require_role(page.role)
-        if request.session is not None:
-            await request.console.sessions.touch(request.session)
     return await page.handler(request)
 
 
-def _authenticate(request: PageRequest) -> None:
+async def _authenticate(request: PageRequest) -> None:
     """Set the caller and the session: by the cookie, or by a key in the `Authorization` header."""
     exchange = request.exchange
     if b"authorization" in exchange.headers:
@@ -324,6 +323,8 @@ def _authenticate(request: PageRequest) -> None:
     if found is not None:
         request.session = found[0]
         request.principal = sessions.authenticate(exchange)
+        if time.time() - found[2] > USED_INTERVAL:
+            await sessions.touch(found[0])
 
 
 @cache
@@ -385,7 +386,7 @@ async def _open_with_link(request: PageRequest) -> HttpResponse:
     if request.host.authenticator.is_local(exchange):
         token = await request.console.sessions.open_with_link(request.query["token"], exchange)
     if token is None:
-        _authenticate(request)
+        await _authenticate(request)
         if request.principal is not None:
             return request.redirect("/")
         return request.render("login.html", {"next": "/", "reason": "link"}, status=401)

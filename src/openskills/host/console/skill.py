@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from openskills.errors import Forbidden, InvalidArgument, LimitExceeded, SkillError, UnknownSkill
 from openskills.host.auth import Principal
-from openskills.host.console.catalog import can_see_name
+from openskills.host.console.catalog import can_see_name, describe_path
 from openskills.host.http import HttpExchange, HttpResponse, build_document, trace_headers
 from openskills.host.parts import HostParts
 from openskills.project import SkillGrants
@@ -83,6 +83,9 @@ async def describe_catalog_skill(exchange: HttpExchange, parts: HostParts, princ
         ]
         return HttpResponse(200, [*headers, *trace_headers(exchange.trace)], data)
     details = details_json(await _load_details(parts, skill, snapshot))
+    for field in ("location", "source", "shadowed_by"):
+        details[field] = details[field] and describe_path(str(details[field]), parts.start, principal)
+    details["shadows"] = [describe_path(one, parts.start, principal) for one in cast("list[str]", details["shadows"])]
     details["digest"] = await asyncio.to_thread(_compute_digest, skill)
     details["hosted_as"] = [entry.id for entry in _find_hosted(parts, skill)]
     return build_document(details, exchange.trace, skill_id=skill.name, latency_ms=exchange.latency_ms)
@@ -119,14 +122,18 @@ async def show_skill_page(request: "PageRequest") -> HttpResponse:
         raise InvalidArgument("tab", f"{tab[:50]!r} is not one of {', '.join(TABS)}")
     facts = await _load_details(parts, skill, snapshot)
     hosted = _find_hosted(parts, skill)
+    folder = describe_path(skill.directory, parts.start, caller)
     context: dict[str, Any] = {
         "skill": skill,
+        "folder": folder,
+        "source": describe_path(skill.source, parts.start, caller),
+        "shadows": [describe_path(one.location, parts.start, caller) for one in facts.shadows],
         "facts": facts,
         "tab": tab,
         "tabs": TABS,
         "hosted": hosted,
         "digest": await asyncio.to_thread(_compute_digest, skill),
-        "snippets": build_skill_snippets(skill, request.base_url, needs_key=_needs_key(request)),
+        "snippets": build_skill_snippets(skill.name, folder, request.base_url, needs_key=_needs_key(request)),
         "runs": await find_runs(parts, caller, [entry.id for entry in hosted]) if tab == "runs" else [],
         "has_runs_screen": request.has_screen("runs"),
         "has_try_screen": request.has_screen("try_it"),
@@ -336,9 +343,9 @@ def _needs_key(request: "PageRequest") -> bool:
 _KEY_HEADER = ' \\\n  -H "Authorization: Bearer $OPENSKILL_API_KEY"'
 
 
-def build_skill_snippets(skill: "Skill", url: str, *, needs_key: bool) -> dict[str, str]:
+def build_skill_snippets(name: str, folder: str, url: str, *, needs_key: bool) -> dict[str, str]:
     """How to use a skill from Python, curl, the command line and MCP clients."""
-    place = json.dumps(skill.directory, ensure_ascii=False)
+    place = json.dumps(folder, ensure_ascii=False)
     python = (
         "from openskills import Agent, Catalog, Runner, SkillRuntime\n"
         "from openskills.sync import run\n\n"
@@ -347,9 +354,9 @@ def build_skill_snippets(skill: "Skill", url: str, *, needs_key: bool) -> dict[s
         'print(run(Runner("my-app", agent).reply(user="u1", session="s1", message="…")).text)\n'
         "run(runtime.close())\n"
     )
-    address = shlex.quote(f"{url}/catalog/{quote(skill.name, safe='')}")
+    address = shlex.quote(f"{url}/catalog/{quote(name, safe='')}")
     curl = f"curl -sS {address}{_KEY_HEADER * needs_key}\n"
-    path = shlex.quote(skill.directory)
+    path = shlex.quote(folder)
     commands = f"openskills info {path}\nopenskills run {path} -- ls\nopenskills chat --skills {path}\n"
     return {"Python": python, "curl": curl, "CLI": commands, "MCP": _build_mcp_config(url, needs_key=needs_key)}
 
