@@ -186,8 +186,8 @@ def test_the_shown_requests_are_the_bytes_that_the_server_received(tmp_path: Pat
         assert answered == [2, 3]
         missing = talk.client.get(f"{path}/9")
         assert (missing.status_code, missing.json()["error"]["message"]) == (
-            400,
-            "number: unknown request '9'; 3 were recorded",
+            404,
+            "unknown request '9'; 3 were recorded",
         )
 
 
@@ -223,7 +223,7 @@ def test_a_command_waits_until_it_is_approved_over_http(decision: str, tmp_path:
         assert talk.client.post(path, json={"decision": "perhaps"}).status_code == 400
         assert talk.client.post(path, json={"decision": decision, "reason": "not today"}).status_code == 200
         again = talk.client.post(path, json={"decision": decision})
-        assert (again.status_code, again.json()["error"]["details"]["field"]) == (400, "approval")
+        assert (again.status_code, again.json()["error"]["details"]["reason"]) == (404, "NOT_FOUND")
         shown = talk.wait(identity)
         result = result_of(shown)
         assert ("NOW" in result) is (decision == "allow_once")

@@ -57,6 +57,7 @@ from openskills.errors import (
 from openskills.executors.open import open_executor
 from openskills.host.auth import Principal
 from openskills.host.history import new_run_id
+from openskills.host.http import HttpRefusal, unknown_part
 from openskills.host.model import (
     InvokeResult,
     Listener,
@@ -83,16 +84,12 @@ from openskills.version import __version__
 
 _log = logging.getLogger("openskills.host")
 
-APP = "host"
-AGENT = "assistant"
-RULE = "rule"
+APP, AGENT, RULE = "host", "assistant", "rule"
 CONVERSATION = "conversation"
-"""The kind of the first event."""
 APPROVAL, ANSWER, TEXT = "approval", "approval.answer", "delta"
 """Kinds of events of a run: a command waits for approval; the answer; more text of the model."""
 APPROVAL_TIMEOUT = 10 * 60.0
-_COMMAND_LINE = "cli"
-_FOREIGN = "cli~"
+_COMMAND_LINE, _FOREIGN = "cli", "cli~"
 _MODEL, _TITLE, _RUN, _ASK = "conversation:model", "conversation:title", "conversation:run", "conversation:ask"
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _AFTER_LAST_EVENT = 2**53
@@ -249,8 +246,8 @@ class Conversations:
         self, principal: Principal, *, title: str = "", model: str | None = None, asks: bool = False
     ) -> ConversationHead:
         """Create a conversation. With `asks`, every command needs approval. Raises `InvalidArgument`."""
-        chosen = self._check_model(model) if model else ""
-        title = " ".join(title.split())[:MAX_TITLE_CHARS]
+        chosen = "" if model is None else self._check_model(model)
+        title = _clean_title(title)
         name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
         key = SessionKey(APP, principal.name, name)
         delta = {_MODEL: chosen or None, _TITLE: title or None, _ASK: "1" if asks else None}
@@ -363,7 +360,7 @@ class Conversations:
             raise ExecutorUnavailable("this host is shutting down; try again in a few seconds")
         head = await self.get(principal, conversation_id)
         await self._check_idle(head)
-        model = self._check_model(message.model) if message.model else head.model
+        model = head.model if message.model is None else self._check_model(message.model)
         runtime = await self._open_runtime()
         agent = self._get_agent(model, runtime)
         options = self._get_options(principal, asks=head.asks)
@@ -380,7 +377,7 @@ class Conversations:
         )
         delta = {_RUN: run_id, _MODEL: model}
         if not head.title:
-            delta[_TITLE] = " ".join(message.text.split())[:MAX_TITLE_CHARS]
+            delta[_TITLE] = _clean_title(message.text)
         try:
             # Of two messages at once, one is refused.
             event = new_event(USER, TURN, {"run": run_id, "model": model, "text": message.text}, delta)
@@ -403,14 +400,14 @@ class Conversations:
     async def answer(
         self, principal: Principal, conversation_id: str, approval: str, decision: str, reason: str = ""
     ) -> None:
-        """Answer a command that waits for approval. Raises `UnknownSession` and `InvalidArgument`."""
+        """Answer a command that waits for approval. Raises `SkillError` and `HttpRefusal`."""
         if decision not in tuple(ApprovalDecision):
             raise InvalidArgument("decision", f"{decision[:50]!r} is not one of {', '.join(ApprovalDecision)}")
         head = await self.get(principal, conversation_id)
         run = await self._find_run(head.run)
         events: Sequence[RunEvent] = await self._read_run(run.id) if run is not None and run.ended is None else ()
         if run is None or approval not in {str(one["id"]) for one in collect_approvals(events)}:
-            raise InvalidArgument("approval", f"{approval[:80]!r} does not wait for an answer (any more)")
+            raise HttpRefusal(unknown_part(f"the approval {approval[:80]!r} does not wait for an answer (any more)"))
         data = {"id": approval, "decision": decision, "reason": reason[:500], "by": principal.name}
         await self._runs.append_event(run.id, ANSWER, data)
 
@@ -521,8 +518,7 @@ class Conversations:
                 stream.add(event)
                 last = event if event.kind in (END, ERROR) and event.author == AGENT else last
         if last is None or last.kind == ERROR:
-            message = "no answer" if last is None else str(last.payload.get("message"))
-            return failure_outcome(SkillError(message))
+            return failure_outcome(SkillError("no answer" if last is None else str(last.payload.get("message"))))
         return success_outcome({name: last.payload.get(name) for name in ("text", "usage", "steps", "tool_calls")})
 
     async def _ask(self, question: ApprovalQuestion) -> ApprovalDecision | str:
@@ -558,7 +554,6 @@ class Conversations:
                 try:
                     self._is_isolated = str(await executor.check()) != "none"
                 except ExecutorUnavailable as error:
-                    # Reported when a command is run.
                     _log.warning("conversations cannot run commands: %s", error.message)
                 runtime = SkillRuntime(
                     catalog, executor, store=self.store, artifacts=self.artifacts, settings=self._settings
@@ -696,9 +691,14 @@ def _build_event(run_id: str, event: RunEvent) -> ConversationEvent:
     return ConversationEvent(EventPosition(run_id, event.id), event.kind, data)
 
 
+def _clean_title(text: str) -> str:
+    # Stores cannot keep NUL in the state.
+    return " ".join(text.replace("\0", " ").split())[:MAX_TITLE_CHARS]
+
+
 def _list_owners(principal: Principal) -> list[tuple[str, str]]:
-    own = [(APP, principal.name)]
-    return [*own, (_COMMAND_LINE, f"user-{os.getuid()}")] if principal.has_role("admin") else own
+    foreign = [(_COMMAND_LINE, f"user-{os.getuid()}")] if principal.has_role("admin") else []
+    return [(APP, principal.name), *foreign]
 
 
 def _format_id(key: SessionKey) -> str:

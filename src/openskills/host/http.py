@@ -254,6 +254,11 @@ def unknown_address(path: str) -> Failure:
     return _build_failure(404, "UNKNOWN_ADDRESS", said)
 
 
+def unknown_part(message: str) -> Failure:
+    """404 for something that does not exist in what the path names."""
+    return _build_failure(404, "NOT_FOUND", message)
+
+
 def unknown_action(verb: str, known: Sequence[str]) -> Failure:
     """404 for an unknown verb of a skill or run."""
     return _build_failure(404, "UNKNOWN_VERB", f"unknown verb {_excerpt(verb)}; use {' or '.join(known)}")

@@ -3,7 +3,7 @@
 Paths of files are relative to the directory of the host, or reduced to their names.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -161,6 +161,10 @@ TRACE_ID = _parameter("X-Trace-Id", "header", _TRACE_USE, maxLength=MAX_TRACE_ID
 IDEMPOTENCY_KEY = _parameter("Idempotency-Key", "header", _KEY_USE, minLength=1, maxLength=255, pattern=_KEY_PATTERN)
 MODE = _parameter("mode", "query", _MODE_USE, enum=["sync", "async"])
 RUN_ID_PARAMETER = _parameter("run_id", "path", minLength=1)
+CONVERSATION_ID_PARAMETER = _parameter("conversation_id", "path", minLength=1)
+APPROVAL_ID_PARAMETER = _parameter("approval_id", "path", minLength=1)
+REQUEST_NUMBER_PARAMETER = _parameter("number", "path", pattern="^[1-9][0-9]{0,8}$")
+SEARCH_PARAMETER = _parameter("search", "query", "Only conversations with this text in their name or title.")
 SKILL_ID_PARAMETER = _parameter("skill_id", "path", pattern=f"^{ID_PATTERN.pattern}$")
 FORMAT_PARAMETER = _parameter("format", "query", enum=list(TOOL_FORMATS))
 LAST_EVENT_ID_PARAMETER = _parameter("Last-Event-ID", "header", "Resume after this event.", pattern="^[0-9]{1,15}$")
@@ -204,7 +208,9 @@ _INTRODUCTION = (
 )
 
 
-def build_openapi(registrations: Iterable[Registration], *, url: str, keys_needed: bool) -> Fragment:
+def build_openapi(
+    registrations: Iterable[Registration], *, url: str, keys_needed: bool, models: Sequence[str] = ("rule",)
+) -> Fragment:
     """The OpenAPI document of a host with these skills."""
     skills = tuple(registrations)
     paths: Fragment = {}
@@ -222,7 +228,7 @@ def build_openapi(registrations: Iterable[Registration], *, url: str, keys_neede
         "openapi": "3.1.0",
         "info": {"title": "OpenSkill host", "version": __version__, "description": _INTRODUCTION},
         "servers": [{"url": url}],
-        "paths": paths | _build_fixed_paths(),
+        "paths": paths | _build_fixed_paths(models),
         "components": {
             "schemas": schemas,
             "parameters": {"TraceId": TRACE_ID, "IdempotencyKey": IDEMPOTENCY_KEY, "Mode": MODE},
@@ -330,7 +336,7 @@ def _events_response() -> Fragment:
     }
 
 
-def _build_fixed_paths() -> Fragment:
+def _build_fixed_paths(models: Sequence[str]) -> Fragment:
     return {
         "/skills": {"get": _read_operation("listSkills", "All skills, with problems of broken ones", "skills")},
         "/skills/{skill_id}": {
@@ -344,10 +350,76 @@ def _build_fixed_paths() -> Fragment:
         "/runs/{run_id}:cancel": {
             "post": _read_operation("cancelRun", "Cancel a run", "runs", RUN_ID_PARAMETER, more=(404,))
         },
+        **_build_conversation_paths(models),
         "/healthz": {"get": _public_operation("healthz", "Whether the process is alive")},
         "/readyz": {"get": _public_operation("readyz", "Whether the host accepts invocations", more=(503,))},
         "/metrics": {"get": _metrics_operation()},
     }
+
+
+MAX_MESSAGE_CHARS, MAX_MESSAGE_FILES = 256 * 1024, 20
+"""Of a message of a conversation."""
+
+
+def _build_conversation_paths(models: Sequence[str]) -> Fragment:
+    tag, one, text = "conversations", CONVERSATION_ID_PARAMETER, {"type": "string"}
+    model = {"enum": list(models)}
+    created = {"title": text, "model": model, "ask": {"type": "boolean"}}
+    named = {
+        "name": {"type": "string", "minLength": 1, "maxLength": 512, "pattern": r"^[!-~]+$"},
+        "data": {"type": "string", "contentEncoding": "base64", "pattern": "^([A-Za-z0-9+/]{4})*$"},
+    }
+    file = {"type": "object", "required": ["name", "data"], "properties": named}
+    said = {"type": "string", "minLength": 1, "maxLength": MAX_MESSAGE_CHARS, "pattern": r"^[!-~]"}
+    message = {"text": said, "model": model, "files": {"type": "array", "items": file, "maxItems": MAX_MESSAGE_FILES}}
+    decision = {"enum": ["allow_once", "allow_session", "deny"]}
+    answer = _write_operation(
+        "answerApproval",
+        "Answer a command that waits for approval",
+        {"decision": decision, "reason": text},
+        one,
+        APPROVAL_ID_PARAMETER,
+        required=("decision",),
+    )
+    return {
+        "/models": {"get": _read_operation("listModels", "The models that conversations may use", tag)},
+        "/conversations": {
+            "get": _read_operation("listConversations", "Your conversations", tag, SEARCH_PARAMETER),
+            "post": _write_operation("createConversation", "Create a conversation", created, status="201"),
+        },
+        "/conversations/{conversation_id}": {
+            "get": _read_operation("getConversation", "A conversation with everything in it", tag, one, more=(404,)),
+            "delete": _read_operation("deleteConversation", "Delete a conversation", tag, one, more=(404, 409)),
+        },
+        "/conversations/{conversation_id}:cancel": {
+            "post": _read_operation("cancelTurn", "Cancel the running turn", tag, one, more=(404,))
+        },
+        "/conversations/{conversation_id}/messages": {
+            "post": _write_operation("sendMessage", "Send a message", message, one, required=("text",), status="202")
+        },
+        "/conversations/{conversation_id}/approvals/{approval_id}": {"post": answer},
+        "/conversations/{conversation_id}/requests": {
+            "get": _read_operation("listRequests", "The recorded requests to the model", tag, one, more=(404,))
+        },
+        "/conversations/{conversation_id}/requests/{number}": {
+            "get": _read_operation("getRequest", "A recorded request", tag, one, REQUEST_NUMBER_PARAMETER, more=(404,))
+        },
+    }
+
+
+def _write_operation(
+    name: str,
+    summary: str,
+    properties: Fragment,
+    *parameters: Fragment,
+    required: tuple[str, ...] = (),
+    status: str = "200",
+) -> Fragment:
+    found = _read_operation(name, summary, "conversations", *parameters, more=(404, 408, 409, 413, 415, 429))
+    schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    found["requestBody"] = {"required": bool(required), "content": {"application/json": {"schema": schema}}}
+    found["responses"][status] = found["responses"].pop("200")
+    return found
 
 
 def _read_operation(name: str, summary: str, tag: str, *parameters: Fragment, more: tuple[int, ...] = ()) -> Fragment:

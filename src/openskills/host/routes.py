@@ -15,7 +15,7 @@ import orjson
 
 from openskills.agent.runner import Attachment
 from openskills.artifacts.store import Scope as ArtifactScope
-from openskills.errors import InvalidArgument, LimitExceeded, SkillError, UnknownSkill
+from openskills.errors import InvalidArgument, SkillError, UnknownSkill
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import Principal
@@ -44,7 +44,14 @@ from openskills.host.idempotency import location_header
 from openskills.host.invoke import RunStarter, add_allow_header, options_response
 from openskills.host.metrics import CONTENT_TYPE
 from openskills.host.model import Failure
-from openskills.host.openapi import build_openapi, build_tools, describe_skill, describe_skipped
+from openskills.host.openapi import (
+    MAX_MESSAGE_CHARS,
+    MAX_MESSAGE_FILES,
+    build_openapi,
+    build_tools,
+    describe_skill,
+    describe_skipped,
+)
 from openskills.host.parts import HostParts
 from openskills.host.registry.registry import RegistryEntry
 from openskills.host.runs import Run, RunEvent, RunState, encode_data
@@ -515,7 +522,7 @@ async def handle_conversations(exchange: HttpExchange, parts: HostParts, princip
     if exchange.method == "POST":
         principal.require_role("run")
         fields = await _read_fields(exchange, parts, ("title", "model", "ask"))
-        model = _read_text(fields, "model") or None
+        model = _read_text(fields, "model") if "model" in fields else None
         made = await parts.conversations.create(
             principal, title=_read_text(fields, "title"), model=model, asks=_read_flag(fields, "ask")
         )
@@ -561,7 +568,6 @@ async def send_message(exchange: HttpExchange, parts: HostParts, principal: Prin
     return response
 
 
-MAX_TEXT, MAX_FILES = 256 * 1024, 20
 MAX_UPLOAD = 32 * 1024 * 1024
 """Bytes of a message with its files."""
 
@@ -570,23 +576,24 @@ async def read_message(exchange: HttpExchange, parts: HostParts) -> NewMessage:
     """The message in a body. Raises `InvalidArgument`, `UnsupportedMedia` and `HttpRefusal`."""
     if (exchange.header(b"content-type") or "").partition(";")[0].strip() == "multipart/form-data":
         fields, files = await read_form(exchange, parts)
-        return _build_message(fields.get("text", ""), files, fields.get("model", ""))
+        return _build_message(fields.get("text", ""), files, fields.get("model") or None)
     fields = await _read_fields(exchange, parts, ("text", "model", "files"), MAX_UPLOAD)
     listed: object = fields.get("files", [])
     if not isinstance(listed, list):
         raise InvalidArgument("files", 'expected a list such as [{"name": "a.csv", "data": "BASE64"}]')
     files = [_parse_file(one, index) for index, one in enumerate(cast("list[object]", listed))]
-    return _build_message(_read_text(fields, "text"), files, _read_text(fields, "model"))
+    model = _read_text(fields, "model") if "model" in fields else None
+    return _build_message(_read_text(fields, "text"), files, model)
 
 
-def _build_message(text: str, files: Sequence[Attachment], model: str) -> NewMessage:
+def _build_message(text: str, files: Sequence[Attachment], model: str | None) -> NewMessage:
     if not text.strip() and not files:
         raise InvalidArgument("text", "must not be empty without files")
-    if len(text) > MAX_TEXT:
-        raise LimitExceeded(f"text: longer than {MAX_TEXT:,} characters; send it as a file")
-    if len(files) > MAX_FILES:
-        raise LimitExceeded(f"files: {len(files)} files; at most {MAX_FILES} can be sent with a message")
-    return NewMessage(text.replace("\r\n", "\n").strip(), tuple(files), model.strip() or None)
+    if len(text) > MAX_MESSAGE_CHARS:
+        raise InvalidArgument("text", f"longer than {MAX_MESSAGE_CHARS:,} characters; send it as a file")
+    if len(files) > MAX_MESSAGE_FILES:
+        raise InvalidArgument("files", f"{len(files)} files; at most {MAX_MESSAGE_FILES} can be sent with a message")
+    return NewMessage(text.replace("\r\n", "\n").strip(), tuple(files), model)
 
 
 def _parse_file(value: object, index: int) -> Attachment:
@@ -621,7 +628,7 @@ async def read_form(exchange: HttpExchange, parts: HostParts) -> tuple[dict[str,
     headers = Headers(raw=exchange.scope["headers"])
     try:
         form = await MultiPartParser(
-            headers, stream(), max_files=MAX_FILES, max_fields=50, max_part_size=MAX_UPLOAD
+            headers, stream(), max_files=MAX_MESSAGE_FILES, max_fields=50, max_part_size=MAX_UPLOAD
         ).parse()
     except (MultiPartException, KeyError, ValueError) as error:
         raise InvalidArgument("body", f"not a valid form: {str(error)[:200] or type(error).__name__}") from None
@@ -694,13 +701,13 @@ def describe_request(request: RecordedRequest) -> dict[str, Any]:
 def select_request(
     found: Sequence[RecordedRequest], number: str
 ) -> tuple[RecordedRequest, RecordedRequest | None, bytes]:
-    """A request, the one of the same agent before it, and its body. Raises `InvalidArgument`."""
+    """A request, the one of the same agent before it, and its body. Raises `HttpRefusal`."""
     index = next((index for index, one in enumerate(found) if str(one.number) == number), None)
     if index is None:
-        raise InvalidArgument("number", f"unknown request {number[:50]!r}; {len(found)} were recorded")
+        raise HttpRefusal(http.unknown_part(f"unknown request {number[:50]!r}; {len(found)} were recorded"))
     wanted = found[index]
     if wanted.body is None:
-        raise InvalidArgument("number", f"the body of request {number} ({wanted.size:,} bytes) was not recorded")
+        raise HttpRefusal(http.unknown_part(f"the body of request {number} ({wanted.size:,} bytes) was not recorded"))
     before = next((one for one in reversed(found[:index]) if one.agent == wanted.agent and one.body is not None), None)
     return wanted, before, wanted.body
 
@@ -773,7 +780,12 @@ _CONTENT_SECURITY_POLICY = (
 async def show_openapi(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """The OpenAPI document of the skills that the caller may invoke."""
     skills = [one for one in parts.registry.list_registrations() if principal.can_invoke(one.id)]
-    document = build_openapi(skills, url=_base_url(exchange), keys_needed=parts.authenticator.is_key_required(exchange))
+    document = build_openapi(
+        skills,
+        url=_base_url(exchange),
+        keys_needed=parts.authenticator.is_key_required(exchange),
+        models=parts.conversations.list_models(),
+    )
     return _build_response(exchange, orjson.dumps(document), JSON_CONTENT_TYPE)
 
 

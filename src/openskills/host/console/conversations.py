@@ -9,7 +9,6 @@ from typing import Any, cast
 from urllib.parse import urlencode
 
 from openskills.agent.agent import ARTIFACT, ERROR, SUMMARY, TOOL_CALL, build_items, group_layers
-from openskills.errors import InvalidArgument
 from openskills.host.console.markdown import render_markdown
 from openskills.host.console.pages import PageRequest, build_page
 from openskills.host.conversations import (
@@ -21,7 +20,7 @@ from openskills.host.conversations import (
     ConversationView,
     EventPosition,
 )
-from openskills.host.http import HttpResponse, SseEvent
+from openskills.host.http import HttpRefusal, HttpResponse, SseEvent, unknown_part
 from openskills.host.routes import read_message, select_request, stream_events
 from openskills.host.runs import CUT_EVENT, RESULT_EVENT
 from openskills.prompt.usage import RequestChange, compare_requests, diff_lines
@@ -194,7 +193,7 @@ async def show_request(request: PageRequest) -> HttpResponse:
     found = await service.read_requests(request.caller, identity)
     head = await service.get(request.caller, identity)
     if not found:
-        raise InvalidArgument("number", "no requests were recorded; see OPENSKILL_RECORD_REQUESTS")
+        raise HttpRefusal(unknown_part("no requests were recorded; see OPENSKILL_RECORD_REQUESTS"))
     wanted, before, body = select_request(found, request.params["number"])
     numbers = [one.number for one in found]
     index = numbers.index(wanted.number)
