@@ -15,7 +15,7 @@ import orjson
 
 from openskills.agent.runner import Attachment
 from openskills.artifacts.store import Scope as ArtifactScope
-from openskills.errors import InvalidArgument, SkillError, UnknownSkill
+from openskills.errors import InvalidArgument, LimitExceeded, SkillError, UnknownSkill
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import Principal
@@ -401,20 +401,22 @@ async def handle_workspace_file(exchange: HttpExchange, parts: HostParts, princi
     return build_download(exchange, info.path, data)
 
 
+_DOWNLOAD_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; sandbox"),
+    (b"cache-control", b"no-store"),
+)
+"""Files of skills and users are never pages of this host."""
+
+
 def build_download(exchange: HttpExchange, path: str, data: bytes) -> HttpResponse:
     """A file as an attachment: browsers save it and never show it as a page of this host."""
     answer = _build_response(
         exchange, data, (b"content-type", detect_mime_type(path, data[:SNIFF_BYTES]).encode("ascii", "replace"))
     )
     file_name = quote(path.rpartition("/")[2], safe="")
-    answer.headers.extend(
-        [
-            (b"content-disposition", f"attachment; filename*=UTF-8''{file_name}".encode()),
-            (b"content-security-policy", b"default-src 'none'; sandbox"),
-            (b"x-content-type-options", b"nosniff"),
-            (b"cache-control", b"no-store"),
-        ]
-    )
+    disposition = (b"content-disposition", f"attachment; filename*=UTF-8''{file_name}".encode())
+    answer.headers.extend([disposition, *_DOWNLOAD_HEADERS])
     return answer
 
 
@@ -498,12 +500,6 @@ def _read_flag(fields: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def parse_query(exchange: HttpExchange) -> dict[str, str]:
-    """The last value of each parameter of the query."""
-    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=100)
-    return {name: values[-1] for name, values in query.items()}
-
-
 async def list_models(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """The models that conversations may use."""
     del principal
@@ -529,7 +525,7 @@ async def handle_conversations(exchange: HttpExchange, parts: HostParts, princip
         response = _respond_with(exchange, made.to_dict(), status=201)
         response.headers.append((b"location", f"/conversations/{made.id}".encode("latin-1")))
         return response
-    query = parse_query(exchange)
+    query = read_query(exchange)
     found, more = await parts.conversations.list(
         principal,
         search=query.get("search", ""),
@@ -717,7 +713,7 @@ async def show_request(exchange: HttpExchange, parts: HostParts, principal: Prin
     params = exchange.scope["path_params"]
     found = await parts.conversations.read_requests(principal, params["conversation_id"])
     wanted, before, body = select_request(found, params["number"])
-    if parse_query(exchange).get("raw") == "1":
+    if read_query(exchange).get("raw") == "1":
         answer = _build_response(exchange, body, JSON_CONTENT_TYPE)
         answer.headers.extend(_DOWNLOAD_HEADERS)
         return answer
@@ -731,18 +727,12 @@ async def show_request(exchange: HttpExchange, parts: HostParts, principal: Prin
     return _respond_with(exchange, document)
 
 
-_DOWNLOAD_HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"content-security-policy", b"default-src 'none'; sandbox"),
-    (b"cache-control", b"no-store"),
-)
-"""Files of skills and users are never pages of this host."""
 _INLINE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 async def download_file(exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
     """An artifact or attachment of a conversation: `?version=N`, by default the latest. Images can be shown inline."""
-    params, query = exchange.scope["path_params"], parse_query(exchange)
+    params, query = exchange.scope["path_params"], read_query(exchange)
     head = await parts.conversations.get(principal, params["conversation_id"])
     version = _read_number(query, "version", 0, 10**9 - 1) if "version" in query else None
     scope = ArtifactScope(head.key.app, head.key.user, head.key.session)
@@ -760,14 +750,10 @@ async def download_file(exchange: HttpExchange, parts: HostParts, principal: Pri
         ]
         exchange.answered = True
         await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
-        async for chunk in reading.chunks if exchange.method != "HEAD" else _nothing():
-            await exchange.send({"type": "http.response.body", "body": chunk, "more_body": True})
+        if exchange.method != "HEAD":
+            async for chunk in reading.chunks:
+                await exchange.send({"type": "http.response.body", "body": chunk, "more_body": True})
         await exchange.send({"type": "http.response.body", "body": b""})
-
-
-async def _nothing() -> AsyncGenerator[bytes]:
-    return
-    yield b""
 
 
 _HTML = (b"content-type", b"text/html; charset=utf-8")
