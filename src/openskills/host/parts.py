@@ -3,17 +3,17 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from openskills.catalog.catalog import Catalog
 from openskills.host.admission import Admission
 from openskills.host.auth import Authenticator, KeyRing
 from openskills.host.console.access import Console
-from openskills.host.conversations import Conversations
 from openskills.host.database import Database
 from openskills.host.history import History
 from openskills.host.http import BODY_TIMEOUT, PING_SECONDS
@@ -27,6 +27,9 @@ from openskills.host.runs import Runs
 from openskills.host.service import Host, InvocationObserver, RunnerTable
 from openskills.project import SkillGrants
 from openskills.settings import Settings
+
+if TYPE_CHECKING:
+    from openskills.host.conversations import Conversations
 
 GRACE_SECONDS = 30.0
 
@@ -87,12 +90,34 @@ class HostParts:
     history: History
     idempotency: IdempotencyStore
     runs: Runs
-    conversations: Conversations
+    open_catalog: Callable[[], Awaitable[Catalog]]
     console: Console | None = None
     prepared: bool = False
     shutdown: asyncio.Event = field(default_factory=asyncio.Event)
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     on_reload: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+    _conversations: "Conversations | None" = field(default=None, init=False, repr=False)
+
+    @property
+    def conversations(self) -> "Conversations":
+        """Conversations with an agent. Opened on first use, because importing agents takes time."""
+        if self._conversations is None:
+            from openskills.host.conversations import Conversations
+
+            self._conversations = Conversations(
+                self.settings,
+                self.host,
+                self.runs,
+                open_catalog=self.open_catalog,
+                grants=self.options.grants,
+                install=self.options.install,
+            )
+        return self._conversations
+
+    async def close_conversations(self) -> None:
+        """Close the conversations after their runs have ended."""
+        if self._conversations is not None:
+            await self._conversations.close()
 
     async def close(self) -> None:
         await self.exit_stack.aclose()
@@ -143,10 +168,13 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
             return await console.open_catalog()
         return await asyncio.to_thread(Catalog.from_paths, *options.skills, settings=settings)
 
-    conversations = Conversations(
-        settings, host, runs, open_catalog=open_catalog, grants=options.grants, install=options.install
-    )
-    closing.push_async_callback(conversations.close)
+    made: list[HostParts] = []
+
+    async def close_conversations() -> None:
+        for parts in made:
+            await parts.close_conversations()
+
+    closing.push_async_callback(close_conversations)
     # Turns of conversations are runs, so these end first.
     closing.push_async_callback(runs.close)
     authenticator = Authenticator(KeyRing.open(keys, required=True), KeyRing.open(keys), settings.host_auth)
@@ -155,8 +183,9 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     if console is not None:
         authenticator.sessions = console.sessions
         closing.push_async_callback(console.close)
-    parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs, conversations, console)
-    return HostParts(settings, options, start, *parts, exit_stack=closing)
+    parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs, open_catalog, console)
+    made.append(HostParts(settings, options, start, *parts, exit_stack=closing))
+    return made[0]
 
 
 def list_kinds() -> tuple[str, ...]:

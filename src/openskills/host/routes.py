@@ -6,18 +6,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing, suppress
 from functools import cache
 from importlib.resources import files
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, quote
 
 import orjson
 
-from openskills.agent.runner import Attachment
 from openskills.artifacts.store import Scope as ArtifactScope
 from openskills.errors import InvalidArgument, SkillError, UnknownSkill
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import Principal
-from openskills.host.conversations import EventPosition, NewMessage
 from openskills.host.http import (
     JSON_CONTENT_TYPE,
     ClientDisconnect,
@@ -51,8 +49,12 @@ from openskills.host.registry.registry import RegistryEntry
 from openskills.host.runs import RunEvent
 from openskills.host.service import check_scope
 from openskills.host.strict_json import check_json, read_json
-from openskills.prompt.usage import RecordedRequest, compare_requests
 from openskills.version import __version__
+
+if TYPE_CHECKING:
+    from openskills.agent.runner import Attachment
+    from openskills.host.conversations import NewMessage
+    from openskills.prompt.usage import RecordedRequest
 
 RouteHandler = Callable[[HttpExchange, HostParts, Principal], Awaitable[HttpResponse | None]]
 """Handles an authenticated request; returns None if it has sent the response itself."""
@@ -355,7 +357,7 @@ MAX_UPLOAD = 32 * 1024 * 1024
 """Bytes of a message with its files."""
 
 
-async def read_message(exchange: HttpExchange, parts: HostParts) -> NewMessage:
+async def read_message(exchange: HttpExchange, parts: HostParts) -> "NewMessage":
     """The message in a body. Raises `InvalidArgument`, `UnsupportedMedia` and `HttpRefusal`."""
     if (exchange.header(b"content-type") or "").partition(";")[0].strip() == "multipart/form-data":
         fields, files = await read_form(exchange, parts)
@@ -369,17 +371,19 @@ async def read_message(exchange: HttpExchange, parts: HostParts) -> NewMessage:
     return _build_message(_read_text(fields, "text"), files, model)
 
 
-def _build_message(text: str, files: Sequence[Attachment], model: str | None) -> NewMessage:
+def _build_message(text: str, files: "Sequence[Attachment]", model: str | None) -> "NewMessage":
     if not text.strip() and not files:
         raise InvalidArgument("text", "must not be empty without files")
     if len(text) > MAX_MESSAGE_CHARS:
         raise InvalidArgument("text", f"longer than {MAX_MESSAGE_CHARS:,} characters; send it as a file")
     if len(files) > MAX_MESSAGE_FILES:
         raise InvalidArgument("files", f"{len(files)} files; at most {MAX_MESSAGE_FILES} can be sent with a message")
+    from openskills.host.conversations import NewMessage
+
     return NewMessage(text.replace("\r\n", "\n").strip(), tuple(files), model)
 
 
-def _parse_file(value: object, index: int) -> Attachment:
+def _parse_file(value: object, index: int) -> "Attachment":
     field = f"files[{index}]"
     if not isinstance(value, dict):
         raise InvalidArgument(field, 'expected an object such as {"name": "a.csv", "data": "BASE64"}')
@@ -391,14 +395,16 @@ def _parse_file(value: object, index: int) -> Attachment:
         raise InvalidArgument(f"{field}.data", "expected base64") from None
 
 
-def _build_attachment(name: str, data: bytes, field: str) -> Attachment:
+def _build_attachment(name: str, data: bytes, field: str) -> "Attachment":
     if not name.strip() or len(name) > 512:
         raise InvalidArgument(f"{field}.name", "expected 1 to 512 characters")
+    from openskills.agent.runner import Attachment
+
     # A browser's name of a file is not trusted; it is the name that commands see after cleaning.
     return Attachment(name, data, mime_type=detect_mime_type(name, data[:SNIFF_BYTES]))
 
 
-async def read_form(exchange: HttpExchange, parts: HostParts) -> tuple[dict[str, str], list[Attachment]]:
+async def read_form(exchange: HttpExchange, parts: HostParts) -> "tuple[dict[str, str], list[Attachment]]":
     """The fields and files of a form (`multipart/form-data`). Raises `InvalidArgument` and `HttpRefusal`."""
     from starlette.datastructures import Headers, UploadFile
     from starlette.formparsers import MultiPartException, MultiPartParser
@@ -430,6 +436,8 @@ async def read_form(exchange: HttpExchange, parts: HostParts) -> tuple[dict[str,
 async def stream_conversation(exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
     """The events of a conversation's turns, from the start of a running one or after `Last-Event-ID`."""
     identity: str = exchange.scope["path_params"]["conversation_id"]
+    from openskills.host.conversations import EventPosition
+
     after = EventPosition.parse(exchange.header(b"last-event-id"))
     # Before the stream starts: afterwards a 404 could not be sent.
     await parts.conversations.read_turn(await parts.conversations.get(principal, identity), after)
@@ -467,7 +475,7 @@ async def list_requests(exchange: HttpExchange, parts: HostParts, principal: Pri
     return _respond_with(exchange, {"requests": [describe_request(one) for one in found]})
 
 
-def describe_request(request: RecordedRequest) -> dict[str, Any]:
+def describe_request(request: "RecordedRequest") -> dict[str, Any]:
     """A recorded request without its body."""
     return {
         "number": request.number,
@@ -482,8 +490,8 @@ def describe_request(request: RecordedRequest) -> dict[str, Any]:
 
 
 def select_request(
-    found: Sequence[RecordedRequest], number: str
-) -> tuple[RecordedRequest, RecordedRequest | None, bytes]:
+    found: "Sequence[RecordedRequest]", number: str
+) -> "tuple[RecordedRequest, RecordedRequest | None, bytes]":
     """A request, the one of the same agent before it, and its body. Raises `HttpRefusal`."""
     index = next((index for index, one in enumerate(found) if str(one.number) == number), None)
     if index is None:
@@ -504,6 +512,8 @@ async def show_request(exchange: HttpExchange, parts: HostParts, principal: Prin
         answer = _build_response(exchange, body, JSON_CONTENT_TYPE)
         answer.headers.extend(_DOWNLOAD_HEADERS)
         return answer
+    from openskills.prompt.usage import compare_requests
+
     changes = compare_requests(before.body if before else None, body)
     document = {
         **describe_request(wanted),
