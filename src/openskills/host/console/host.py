@@ -83,7 +83,7 @@ async def list_sources(parts: HostParts) -> list[dict[str, Any]]:
         {"kind": "catalog", "label": root.label, "path": str(root.path), "skills": counts[root.label]}
         for root in catalog.roots
     ]
-    for directory in parts.registry.directories:
+    for directory in (parts.start / one for one in parts.registry.directories):
         hosted = [
             entry for entry in parts.registry.list_entries() if entry.origin and directory in entry.origin.parents
         ]
@@ -352,7 +352,7 @@ async def _render_host(request: "PageRequest", tab: str, **more: Any) -> HttpRes
             snapshot = (await _get_console(parts).open_catalog()).snapshot
             context |= {
                 "sources": await list_sources(parts),
-                "problems": [*snapshot.problems, *parts.registry.problems],
+                "problems": list(dict.fromkeys((*snapshot.problems, *parts.registry.problems))),
             }
         case "storage":
             context["environments"] = await asyncio.to_thread(_open_environments(settings).list)
