@@ -1,7 +1,9 @@
 """Recorded requests: what is shown is what the server received, byte for byte."""
 
+import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from openskills.catalog import Catalog
 from openskills.prompt.usage import RecordedRequest, compare_requests, diff_lines, pack_body, read_requests
 from openskills.runtime import SkillRuntime
 from openskills.session import SessionKey
-from openskills.testing.model_server import ErrorReply, ModelServer
+from openskills.testing.model_server import ErrorReply, ModelReply, ModelServer
 from tests.agent.agents import skills_for_agents
 
 LOADS = ModelResponse("", (ToolCall("call_1Ab", "skill_load", '{"skill": "alpha"}'),))
@@ -74,6 +76,19 @@ async def test_a_refused_request_is_recorded_and_a_repeated_one_once(tmp_path: P
             await model.close()
         assert reply.error is not None
         assert [one.body for one in await recorded(runtime)] == [server.requests[0].content]
+
+
+async def test_a_request_without_a_response_is_not_made_up(tmp_path: Path) -> None:
+    async with SkillRuntime(Catalog.from_paths(skills_for_agents(tmp_path))) as runtime:
+        with ModelServer([ModelReply(ModelResponse("late"), first_after=30.0)]) as server:
+            model = OpenAIModel("gpt-5", api_key="k", base_url=server.openai_url)
+            runner = Runner("app", Agent("assistant", model, runtime), record_requests=True)
+            async with aclosing(runner.run(user="ada", session="s", message="hello")) as events:
+                await anext(events)
+                while not server.requests:
+                    await asyncio.sleep(0.01)
+            await model.close()
+        assert await recorded(runtime) == []
 
 
 async def test_what_a_model_without_http_sees_is_recorded(tmp_path: Path) -> None:

@@ -391,12 +391,14 @@ class Recording:
             self._last = body
             self._task = asyncio.get_running_loop().create_task(self._write(body))
 
-    async def finish(self, request: ModelRequest) -> int | None:
+    async def finish(self, request: ModelRequest | None) -> int | None:
         """Wait until everything is written; returns the number of the last request.
 
-        What a model without HTTP got is recorded as JSON.
+        What a model without HTTP has answered is recorded as JSON; `request` is None if there was no answer.
         """
         if self._task is None:
+            if request is None:
+                return None
             body = {"model": self._model, "messages": list(request.messages), "tools": list(request.tools)}
             self.add(encode_json(body).encode("utf-8", "surrogatepass"))
         assert self._task is not None  # noqa: S101 - created above
@@ -522,7 +524,7 @@ class Turn:
                         answer = event
         finally:
             if recording is not None:
-                self._recorded = await recording.finish(request)
+                self._recorded = await recording.finish(None if answer is None else request)
         if answer is None:
             raise ModelUnavailable(f"{model.name} returned no answer")
         return answer

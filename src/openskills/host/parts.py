@@ -3,18 +3,18 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from openskills.filesystem import make_private
 from openskills.host.admission import Admission
 from openskills.host.auth import WRITE_SCOPE, Authenticator, KeyRing, Principal
 from openskills.host.commands import CommandOptions, HostCommands
 from openskills.host.console.access import Console
-from openskills.host.conversations import Conversations
 from openskills.host.database import Database
 from openskills.host.history import History
 from openskills.host.http import BODY_TIMEOUT, PING_SECONDS
@@ -29,6 +29,10 @@ from openskills.host.service import Host, InvocationObserver, RunnerTable
 from openskills.host.skills import SHARED, SkillStore, UploadQuota
 from openskills.project import SkillGrants
 from openskills.settings import Settings
+
+if TYPE_CHECKING:
+    from openskills.catalog.catalog import Catalog
+    from openskills.host.conversations import Conversations
 
 GRACE_SECONDS = 30.0
 
@@ -90,13 +94,35 @@ class HostParts:
     idempotency: IdempotencyStore
     runs: Runs
     commands: HostCommands
-    conversations: Conversations
+    open_catalog: Callable[[], Awaitable["Catalog"]]
     uploads: SkillStore | None = None
     console: Console | None = None
     prepared: bool = False
     shutdown: asyncio.Event = field(default_factory=asyncio.Event)
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     on_reload: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+    _conversations: "Conversations | None" = field(default=None, init=False, repr=False)
+
+    @property
+    def conversations(self) -> "Conversations":
+        """Conversations with an agent. Opened on first use, because importing agents takes time."""
+        if self._conversations is None:
+            from openskills.host.conversations import Conversations
+
+            self._conversations = Conversations(
+                self.settings,
+                self.host,
+                self.runs,
+                open_catalog=self.open_catalog,
+                grants=self.options.grants,
+                install=self.options.install,
+            )
+        return self._conversations
+
+    async def close_conversations(self) -> None:
+        """Close the conversations after their runs have ended."""
+        if self._conversations is not None:
+            await self._conversations.close()
 
     def find_upload_owner(self, principal: Principal) -> str:
         """The owner of the private uploads that a caller may see; empty if it has none and cannot have any."""
@@ -161,10 +187,13 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     skills = options.skills if uploads is None else (uploads.get_live(SHARED), *options.skills)
     console = Console(settings, skills, start, KeyRing.open(keys, required=True), trusted=options.trusted)
     closing.push_async_callback(console.close)
-    conversations = Conversations(
-        settings, host, runs, open_catalog=console.open_catalog, grants=options.grants, install=options.install
-    )
-    closing.push_async_callback(conversations.close)
+    made: list[HostParts] = []
+
+    async def close_conversations() -> None:
+        for parts in made:
+            await parts.close_conversations()
+
+    closing.push_async_callback(close_conversations)
     is_served = bool(options.skills)
     allowed = CommandOptions(console.open_catalog, is_served, options.grants, options.install, options.workers)
     commands = HostCommands(settings, allowed, host, runs)
@@ -186,11 +215,12 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         idempotency,
         runs,
         commands,
-        conversations,
+        console.open_catalog,
         uploads,
         console if options.console else None,
     )
-    return HostParts(settings, options, start, *parts, exit_stack=closing)
+    made.append(HostParts(settings, options, start, *parts, exit_stack=closing))
+    return made[0]
 
 
 async def _open_uploads(settings: Settings, closing: AsyncExitStack) -> SkillStore | None:

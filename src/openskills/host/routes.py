@@ -8,19 +8,17 @@ from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, quote
 
 import orjson
 
-from openskills.agent.runner import Attachment
 from openskills.artifacts.store import Scope as ArtifactScope
 from openskills.errors import InvalidArgument, LimitExceeded, SkillError, UnknownSkill
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import Principal
 from openskills.host.commands import COMMAND_KIND, MAX_DOWNLOAD_BYTES, MAX_INPUT_BYTES, MAX_UPLOAD_BYTES
-from openskills.host.conversations import EventPosition, NewMessage
 from openskills.host.history import UNFINISHED, RunFilter
 from openskills.host.http import (
     JSON_CONTENT_TYPE,
@@ -57,9 +55,13 @@ from openskills.host.registry.registry import RegistryEntry
 from openskills.host.runs import Run, RunEvent, RunState, encode_data
 from openskills.host.service import InvokeRequest, check_scope
 from openskills.host.strict_json import check_json, read_json
-from openskills.prompt.usage import RecordedRequest, compare_requests
 from openskills.settings import parse_seconds
 from openskills.version import __version__
+
+if TYPE_CHECKING:
+    from openskills.agent.runner import Attachment
+    from openskills.host.conversations import NewMessage
+    from openskills.prompt.usage import RecordedRequest
 
 RouteHandler = Callable[[HttpExchange, HostParts, Principal], Awaitable[HttpResponse | None]]
 """Handles an authenticated request; returns None if it has sent the response itself."""
@@ -126,7 +128,7 @@ def _build_refusal(exchange: HttpExchange, failure: Failure) -> HttpResponse:
 
 async def healthz(exchange: HttpExchange, _: HostParts | None) -> HttpResponse:
     """The process is alive."""
-    return build_document({"status": "ok", "version": __version__}, exchange.trace, latency_ms=exchange.latency_ms)
+    return _respond_with(exchange, {"status": "ok", "version": __version__})
 
 
 async def readyz(exchange: HttpExchange, parts: HostParts | None) -> HttpResponse:
@@ -182,7 +184,7 @@ async def export_tools(exchange: HttpExchange, parts: HostParts, principal: Prin
     ready = {entry.id for entry in entries if entry.status == "ready"}
     offered = [one for one in parts.registry.list_registrations() if one.id in ready and principal.can_invoke(one.id)]
     made = build_tools(offered, form, known=[entry.id for entry in entries if principal.can_see(entry.id)])
-    return build_document({"format": form, "tools": made}, exchange.trace, latency_ms=exchange.latency_ms)
+    return _respond_with(exchange, {"format": form, "tools": made})
 
 
 async def serve_console(exchange: HttpExchange, parts: HostParts | None) -> HttpResponse | None:
@@ -194,8 +196,6 @@ async def serve_console(exchange: HttpExchange, parts: HostParts | None) -> Http
     return await handle_console(exchange, parts)
 
 
-_READ_METHODS = ("GET", "HEAD", "OPTIONS")
-_WRITE_METHODS = ("POST", "OPTIONS")
 MAX_PAGE = 1_000
 """Runs in one response."""
 MAX_BUCKETS = 500
@@ -211,7 +211,7 @@ async def list_runs(exchange: HttpExchange, parts: HostParts, principal: Princip
     found = await parts.runs.list(read_run_filter(query, find_owner(principal)), limit=limit)
     listed = [record.to_dict() for record in found]
     following = found[-1].id if len(found) == limit else None
-    return build_document({"runs": listed, "next": following}, exchange.trace, latency_ms=exchange.latency_ms)
+    return _respond_with(exchange, {"runs": listed, "next": following})
 
 
 async def show_run_series(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
@@ -225,8 +225,7 @@ async def show_run_series(exchange: HttpExchange, parts: HostParts, principal: P
     buckets = _read_number(query, "buckets", 48, MAX_BUCKETS, 1)
     await parts.history.recover()
     found = await parts.runs.series(wanted, since=since, until=until, buckets=buckets)
-    document = {"seconds": (until - since) / buckets, "series": [one.to_dict() for one in found]}
-    return build_document(document, exchange.trace, latency_ms=exchange.latency_ms)
+    return _respond_with(exchange, {"seconds": (until - since) / buckets, "series": [one.to_dict() for one in found]})
 
 
 async def compare_two_runs(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
@@ -236,8 +235,7 @@ async def compare_two_runs(exchange: HttpExchange, parts: HostParts, principal: 
         if not query.get(name):
             raise InvalidArgument(name, "required; send the ids of two runs as a and b")
     await parts.history.recover()
-    document = await parts.runs.compare(query["a"], query["b"], principal=find_owner(principal))
-    return build_document(document, exchange.trace, latency_ms=exchange.latency_ms)
+    return _respond_with(exchange, await parts.runs.compare(query["a"], query["b"], principal=find_owner(principal)))
 
 
 def find_owner(principal: Principal) -> str | None:
@@ -286,11 +284,8 @@ async def handle_run(exchange: HttpExchange, parts: HostParts, principal: Princi
     run_id, colon, verb = _get_path_value(exchange, "run_id").partition(":")
     if colon and verb not in ("again", *_RUN_ACTIONS):
         raise HttpRefusal(http.unknown_action(f":{verb}", [f":{name}" for name in (*_RUN_ACTIONS, "again")]))
-    allowed = _WRITE_METHODS if colon else _READ_METHODS
-    if exchange.method == "OPTIONS":
-        return options_response(exchange, allowed)
-    if exchange.method not in allowed:
-        raise HttpRefusal(http.wrong_method(exchange.method, allowed), allow=allowed)
+    if (answer := _check_method(exchange, *(("POST",) if colon else ("GET", "HEAD")))) is not None:
+        return answer
     if colon:
         principal.require_role("run")
     if verb == "again":
@@ -300,7 +295,7 @@ async def handle_run(exchange: HttpExchange, parts: HostParts, principal: Princi
     await parts.history.recover()
     found = await parts.runs.describe(run_id, principal=find_owner(principal))
     document = found.to_dict()
-    return build_document(document, exchange.trace, skill_id=document["skill_id"], latency_ms=exchange.latency_ms)
+    return _respond_with(exchange, document, skill_id=document["skill_id"])
 
 
 async def run_again(parts: HostParts, principal: Principal, run_id: str, trace: Trace) -> Run:
@@ -320,9 +315,7 @@ async def run_again(parts: HostParts, principal: Principal, run_id: str, trace: 
 
 async def _cancel_run(exchange: HttpExchange, parts: HostParts, run: Run) -> HttpResponse:
     cancelled = await parts.runs.cancel(run.id)
-    return build_document(
-        cancelled.to_dict(), exchange.trace, skill_id=cancelled.skill_id, latency_ms=exchange.latency_ms
-    )
+    return _respond_with(exchange, cancelled.to_dict(), skill_id=cancelled.skill_id)
 
 
 async def _send_input(exchange: HttpExchange, parts: HostParts, run: Run) -> HttpResponse:
@@ -370,9 +363,7 @@ async def start_command(exchange: HttpExchange, parts: HostParts, principal: Pri
 
 def respond_with_run(exchange: HttpExchange, run: Run) -> HttpResponse:
     """202 with a run that was started."""
-    document = run.to_dict()
-    latency = exchange.latency_ms
-    answer = build_document(document, exchange.trace, skill_id=run.skill_id, status=202, latency_ms=latency)
+    answer = _respond_with(exchange, run.to_dict(), 202, run.skill_id)
     answer.headers.append(location_header(run.id))
     return answer
 
@@ -381,13 +372,13 @@ async def list_workspace_files(exchange: HttpExchange, parts: HostParts, princip
     """The files of a workspace of the caller."""
     found = await parts.commands.list_files(principal, _get_path_value(exchange, "name"))
     files = [{"path": one.path, "size_bytes": one.size} for one in found]
-    return build_document({"files": files}, exchange.trace, latency_ms=exchange.latency_ms)
+    return _respond_with(exchange, {"files": files})
 
 
 async def handle_workspace_file(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """Download, upload (`PUT`) or remove (`DELETE`) a file of a workspace of the caller."""
     name, path = _get_path_value(exchange, "name"), _get_path_value(exchange, "path")
-    principal.require_role("read" if exchange.method in _READ_METHODS else "run")
+    principal.require_role("read" if exchange.method in ("GET", "HEAD", "OPTIONS") else "run")
     if exchange.method == "PUT":
         data = await read_body(exchange, MAX_UPLOAD_BYTES, timeout=6 * parts.options.body_seconds)
         info = await parts.commands.write_file(principal, name, path, data)
@@ -507,8 +498,10 @@ async def list_models(exchange: HttpExchange, parts: HostParts, principal: Princ
     return _respond_with(exchange, {"models": models, "default": models[0]})
 
 
-def _respond_with(exchange: HttpExchange, document: Mapping[str, Any], status: int = 200) -> HttpResponse:
-    return build_document(document, exchange.trace, status=status, latency_ms=exchange.latency_ms)
+def _respond_with(
+    exchange: HttpExchange, document: Mapping[str, Any], status: int = 200, skill_id: str = ""
+) -> HttpResponse:
+    return build_document(document, exchange.trace, skill_id=skill_id, status=status, latency_ms=exchange.latency_ms)
 
 
 async def handle_conversations(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
@@ -568,7 +561,7 @@ MAX_UPLOAD = 32 * 1024 * 1024
 """Bytes of a message with its files."""
 
 
-async def read_message(exchange: HttpExchange, parts: HostParts) -> NewMessage:
+async def read_message(exchange: HttpExchange, parts: HostParts) -> "NewMessage":
     """The message in a body. Raises `InvalidArgument`, `UnsupportedMedia` and `HttpRefusal`."""
     if (exchange.header(b"content-type") or "").partition(";")[0].strip() == "multipart/form-data":
         fields, files = await read_form(exchange, parts)
@@ -582,17 +575,19 @@ async def read_message(exchange: HttpExchange, parts: HostParts) -> NewMessage:
     return _build_message(_read_text(fields, "text"), files, model)
 
 
-def _build_message(text: str, files: Sequence[Attachment], model: str | None) -> NewMessage:
+def _build_message(text: str, files: "Sequence[Attachment]", model: str | None) -> "NewMessage":
     if not text.strip() and not files:
         raise InvalidArgument("text", "must not be empty without files")
     if len(text) > MAX_MESSAGE_CHARS:
         raise InvalidArgument("text", f"longer than {MAX_MESSAGE_CHARS:,} characters; send it as a file")
     if len(files) > MAX_MESSAGE_FILES:
         raise InvalidArgument("files", f"{len(files)} files; at most {MAX_MESSAGE_FILES} can be sent with a message")
+    from openskills.host.conversations import NewMessage
+
     return NewMessage(text.replace("\r\n", "\n").strip(), tuple(files), model)
 
 
-def _parse_file(value: object, index: int) -> Attachment:
+def _parse_file(value: object, index: int) -> "Attachment":
     field = f"files[{index}]"
     if not isinstance(value, dict):
         raise InvalidArgument(field, 'expected an object such as {"name": "a.csv", "data": "BASE64"}')
@@ -604,14 +599,16 @@ def _parse_file(value: object, index: int) -> Attachment:
         raise InvalidArgument(f"{field}.data", "expected base64") from None
 
 
-def _build_attachment(name: str, data: bytes, field: str) -> Attachment:
+def _build_attachment(name: str, data: bytes, field: str) -> "Attachment":
     if not name.strip() or len(name) > 512:
         raise InvalidArgument(f"{field}.name", "expected 1 to 512 characters")
+    from openskills.agent.runner import Attachment
+
     # A browser's name of a file is not trusted; it is the name that commands see after cleaning.
     return Attachment(name, data, mime_type=detect_mime_type(name, data[:SNIFF_BYTES]))
 
 
-async def read_form(exchange: HttpExchange, parts: HostParts) -> tuple[dict[str, str], list[Attachment]]:
+async def read_form(exchange: HttpExchange, parts: HostParts) -> "tuple[dict[str, str], list[Attachment]]":
     """The fields and files of a form (`multipart/form-data`). Raises `InvalidArgument` and `HttpRefusal`."""
     from starlette.datastructures import Headers, UploadFile
     from starlette.formparsers import MultiPartException, MultiPartParser
@@ -643,6 +640,8 @@ async def read_form(exchange: HttpExchange, parts: HostParts) -> tuple[dict[str,
 async def stream_conversation(exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
     """The events of a conversation's turns, from the start of a running one or after `Last-Event-ID`."""
     identity: str = exchange.scope["path_params"]["conversation_id"]
+    from openskills.host.conversations import EventPosition
+
     after = EventPosition.parse(exchange.header(b"last-event-id"))
     # Before the stream starts: afterwards a 404 could not be sent.
     await parts.conversations.read_turn(await parts.conversations.get(principal, identity), after)
@@ -680,7 +679,7 @@ async def list_requests(exchange: HttpExchange, parts: HostParts, principal: Pri
     return _respond_with(exchange, {"requests": [describe_request(one) for one in found]})
 
 
-def describe_request(request: RecordedRequest) -> dict[str, Any]:
+def describe_request(request: "RecordedRequest") -> dict[str, Any]:
     """A recorded request without its body."""
     return {
         "number": request.number,
@@ -695,8 +694,8 @@ def describe_request(request: RecordedRequest) -> dict[str, Any]:
 
 
 def select_request(
-    found: Sequence[RecordedRequest], number: str
-) -> tuple[RecordedRequest, RecordedRequest | None, bytes]:
+    found: "Sequence[RecordedRequest]", number: str
+) -> "tuple[RecordedRequest, RecordedRequest | None, bytes]":
     """A request, the one of the same agent before it, and its body. Raises `HttpRefusal`."""
     index = next((index for index, one in enumerate(found) if str(one.number) == number), None)
     if index is None:
@@ -717,6 +716,8 @@ async def show_request(exchange: HttpExchange, parts: HostParts, principal: Prin
         answer = _build_response(exchange, body, JSON_CONTENT_TYPE)
         answer.headers.extend(_DOWNLOAD_HEADERS)
         return answer
+    from openskills.prompt.usage import compare_requests
+
     changes = compare_requests(before.body if before else None, body)
     document = {
         **describe_request(wanted),
