@@ -332,11 +332,6 @@ def _build_fixed_paths() -> Fragment:
             "get": _read_operation("getSkill", "One skill", "skills", SKILL_ID_PARAMETER, more=(404,))
         },
         "/tools": {"get": _read_operation("exportTools", "The skills as tools for models", "skills", FORMAT_PARAMETER)},
-        "/runs/{run_id}/screen": {
-            "get": _read_operation(
-                "getScreen", "What the terminal of a command shows", "runs", RUN_ID_PARAMETER, more=(404,)
-            )
-        },
         "/runs/{run_id}": {
             "get": _read_operation("getRun", "The state of a run", "runs", RUN_ID_PARAMETER, more=(404,))
         },
