@@ -251,7 +251,8 @@ async def test_a_handshake_lets_a_command_begin_only_when_it_is_released() -> No
     await held.wait_ready()
     assert held.ready_at is not None
     held.release()
-    assert await held.wait() == ExitStatus(7, was_ready=True, cpu_ms=(await held.wait()).cpu_ms)
+    ended = await held.wait()
+    assert ended == ExitStatus(7, was_ready=True, cpu_ms=ended.cpu_ms, memory_kib=ended.memory_kib)
     never = await keeper.start(LaunchRequest(["bash", "-c", "exit 3"], ENV, "/", {0: 0}, handshake=(10, 11)))
     end = await never.wait()
     assert (end.status, end.was_ready) == (3, False)

@@ -303,3 +303,11 @@ def test_a_host_with_several_workers_refuses_commands_with_the_reason(tmp_path: 
         answer = host.client.post("/workspaces/one/commands", json={"skill": "a", "command": "ls"})
         assert answer.status_code == 503
         assert "--workers 1" in answer.json()["error"]["message"]
+
+
+def test_the_memory_of_a_sandboxed_command_is_that_of_its_processes_or_unknown(host: Served) -> None:
+    command = """python -c "data = bytearray(150 * 1024 * 1024); print(len(data))"; sleep 0.5"""
+    found = [finish(host, start(host, command, workspace="memory"))["memory_bytes"] for _ in range(3)]
+    known = [one for one in found if one is not None]
+    assert known
+    assert all(150 * 1024 * 1024 < one < 300 * 1024 * 1024 for one in known)
