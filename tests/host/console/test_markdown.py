@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openskills.host.console.markdown import MAX_CHARACTERS, is_safe_link, render_markdown
+from openskills.host.console.pages import MAX_CHARACTERS, is_safe_link, render_markdown
 
 ALLOWED = {
     *("p", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "a", "span", "em", "strong", "s", "code", "pre", "br", "hr"),

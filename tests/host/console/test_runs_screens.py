@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from openskills.cli.ui import create_link
-from openskills.host.console.charts import draw_calls, draw_latency, draw_waterfall
+from openskills.host.console.runs import draw_calls, draw_latency, draw_waterfall
 from openskills.host.console.try_it import build_defaults
 from openskills.host.history import RunStatistics
 from openskills.settings import Settings

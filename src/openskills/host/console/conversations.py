@@ -9,8 +9,7 @@ from typing import Any, cast
 from urllib.parse import urlencode
 
 from openskills.agent.agent import ARTIFACT, ERROR, SUMMARY, TOOL_CALL, build_items, group_layers
-from openskills.host.console.markdown import render_markdown
-from openskills.host.console.pages import PageRequest, build_page
+from openskills.host.console.pages import PageRequest, build_page, render_markdown
 from openskills.host.conversations import (
     AGENT,
     ANSWER,

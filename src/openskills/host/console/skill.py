@@ -149,7 +149,7 @@ async def show_skill_page(request: "PageRequest") -> HttpResponse:
 
 
 def _build_instructions(request: "PageRequest", skill: "Skill") -> dict[str, Any]:
-    from openskills.host.console.markdown import render_markdown
+    from openskills.host.console.pages import render_markdown
     from openskills.runtime.details import manifest_fields
 
     address = f"{request.root}/console/skills/{quote(skill.name, safe='')}"
@@ -185,7 +185,7 @@ def _build_viewer(request: "PageRequest", facts: "SkillDetails") -> dict[str, An
 
 
 def _view_file(request: "PageRequest", skill: "Skill", path: str) -> FileView:
-    from openskills.host.console.markdown import render_markdown
+    from openskills.host.console.pages import render_markdown
 
     suffix = Path(path).suffix.lower()
     try:
