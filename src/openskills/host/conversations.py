@@ -372,9 +372,8 @@ class Conversations:
             turn = _TurnInputs(head.key, agent, options, message, run_id, trace_id, principal)
             return await self._run_turn(turn, listener)
 
-        run = await self._runs.start(
-            make, skill_id=CONVERSATION, trace_id=trace_id, principal=principal.name, run_id=run_id
-        )
+        who, kind = principal.name, CONVERSATION
+        run = await self._runs.start(make, skill_id=kind, kind=kind, trace_id=trace_id, principal=who, run_id=run_id)
         delta = {_RUN: run_id, _MODEL: model}
         if not head.title:
             delta[_TITLE] = _clean_title(message.text)
