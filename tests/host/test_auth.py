@@ -33,7 +33,7 @@ from openskills.host.auth import (
 )
 from openskills.host.http import HttpRefusal
 from tests.host.exchanges import Sent
-from tests.host.hosting import eventually, key_in, settings_in
+from tests.host.hosting import echo, eventually, key_in, served, settings_in
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -386,3 +386,14 @@ def test_every_name_of_this_machine_is_taken(tmp_path: Path, name: str) -> None:
 )
 def test_loopback_is_told_by_the_address(name: str, known: bool) -> None:
     assert is_loopback(name) is known
+
+
+def test_a_web_page_from_elsewhere_can_change_nothing(tmp_path: Path) -> None:
+    with served(tmp_path, {"echo": echo}) as host:
+        foreign, own = {"Origin": "http://evil.example"}, {"Origin": "http://localhost:3000"}
+        body = {"input": {"text": "hi"}}
+        assert host.client.post("/skills/echo:invoke", json=body, headers=foreign).status_code == 403
+        assert host.client.post("/skills/echo:invoke", json=body, headers=own).status_code == 200
+        assert host.client.post("/conversations", headers=foreign).status_code == 403
+        assert host.client.post("/runs/x:again", headers=foreign).status_code == 403
+        assert host.client.get("/skills", headers=foreign).status_code == 200

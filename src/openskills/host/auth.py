@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Protocol, cast
+from urllib.parse import urlsplit
 
 from openskills.errors import Forbidden, InvalidArgument, SkillError, Unauthorized
 from openskills.filesystem import lock_file, replace_file_durably
@@ -342,6 +343,7 @@ def _read_stamp(path: Path | None) -> _FileStamp:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORWARDING_HEADERS = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
 )
@@ -372,8 +374,10 @@ class Authenticator:
         self.sessions: SessionLookup | None = None
 
     def authenticate(self, exchange: HttpExchange) -> Principal:
-        """The caller of a request. Raises `Unauthorized`, or `HttpRefusal` for a foreign `Host`."""
+        """The caller of a request. Raises `Unauthorized`, or `HttpRefusal` for a foreign `Host` or web page."""
         headers = exchange.headers
+        if b"origin" in headers and exchange.method not in _SAFE_METHODS:
+            check_origin(exchange)
         if b"cookie" in headers and self.sessions is not None and {b"authorization", b"x-api-key"}.isdisjoint(headers):
             found = self.sessions.authenticate(exchange)
             if found is not None:
@@ -434,3 +438,22 @@ def is_loopback(name: str) -> bool:
         return ip_address(name).is_loopback
     except ValueError:
         return name.lower().rstrip(".") == "localhost" or name.lower().rstrip(".").endswith(".localhost")
+
+
+def check_origin(exchange: HttpExchange) -> None:
+    """Refuse requests of web pages from elsewhere (DNS rebinding), even with a key.
+
+    Raises `HttpRefusal` unless the page came from this host or, on a loopback address, from this machine.
+    """
+    origin = exchange.header(b"origin")
+    if origin is None:
+        return
+    host = exchange.header(b"host") or ""
+    try:
+        found = urlsplit(origin)
+    except ValueError:  # such as an address in brackets without an end
+        raise HttpRefusal(http.wrong_origin(origin)) from None
+    server = exchange.scope.get("server")
+    is_local = server is not None and is_loopback(server[0]) and is_loopback(found.hostname or "")
+    if found.scheme not in ("http", "https") or not (is_local or found.netloc.lower() == host.lower()):
+        raise HttpRefusal(http.wrong_origin(origin))

@@ -7,12 +7,12 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from openskills.arguments import find_plugin
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.host import http
-from openskills.host.auth import Authenticator, Principal, is_loopback
+from openskills.host.auth import Authenticator, Principal, check_origin
 from openskills.host.commands import HostCaller
 from openskills.host.http import HttpExchange, HttpRefusal, Message, Receive, Scope, Send, read_body
 from openskills.host.model import SkillOutputEvent
@@ -201,25 +201,6 @@ def load_adapter() -> Callable[..., Any]:
     if found is None:
         raise MissingExtra("mcp", "/mcp")
     return found
-
-
-def check_origin(exchange: HttpExchange) -> None:
-    """Refuse requests of web pages from elsewhere (DNS rebinding), even with a key.
-
-    Raises `HttpRefusal` unless the page came from this host or, on a loopback address, from this machine.
-    """
-    origin = exchange.header(b"origin")
-    if origin is None:
-        return
-    host = exchange.header(b"host") or ""
-    try:
-        found = urlsplit(origin)
-    except ValueError:  # such as an address in brackets without an end
-        raise HttpRefusal(http.wrong_origin(origin)) from None
-    server = exchange.scope.get("server")
-    is_local = server is not None and is_loopback(server[0]) and is_loopback(found.hostname or "")
-    if found.scheme not in ("http", "https") or not (is_local or found.netloc.lower() == host.lower()):
-        raise HttpRefusal(http.wrong_origin(origin))
 
 
 def _read_session_name(exchange: HttpExchange) -> str:

@@ -33,7 +33,6 @@ from openskills.host.http import (
     trace_headers,
 )
 from openskills.host.invoke import add_allow_header, options_response
-from openskills.host.mcp import check_origin
 from openskills.host.model import Failure
 from openskills.host.parts import HostParts
 from openskills.host.registry.reload import notify_reload, reload
@@ -113,8 +112,6 @@ class VendorApi:
         parts.host.count_request(principal)
         if exchange.method in {"GET", "HEAD"}:
             return await handler()
-        # A page of another site may send a form without asking first.
-        check_origin(exchange)
         if parts.host.draining:
             raise HttpRefusal(http.host_draining())
         name = principal.name
