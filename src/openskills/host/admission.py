@@ -276,6 +276,11 @@ class Admission:
         self._times = ServiceTimes()
 
     @property
+    def capacity(self) -> int:
+        """How many calls this worker runs at a time."""
+        return self._capacity
+
+    @property
     def active_count(self) -> int:
         return self._running
 

@@ -360,6 +360,11 @@ class Host:
         self.draining = False
 
     @property
+    def capacity(self) -> int:
+        """How many invocations this worker runs at a time."""
+        return self._admission.capacity
+
+    @property
     def in_flight(self) -> int:
         """Number of running and queued invocations."""
         return len(self._running)

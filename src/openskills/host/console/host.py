@@ -46,7 +46,6 @@ def describe_status(parts: HostParts) -> dict[str, Any]:
     """Health, limits and their use, of this worker process."""
     settings, options = parts.settings, parts.options
     status = "draining" if parts.host.draining else "ready" if parts.prepared else "starting"
-    capacity = settings.host_concurrency or 2 * (os.cpu_count() or 1)
     return {
         "status": status,
         "version": __version__,
@@ -58,7 +57,7 @@ def describe_status(parts: HostParts) -> dict[str, Any]:
         "executor": settings.executor,
         "authentication": settings.host_auth,
         "in_flight": parts.host.in_flight,
-        "concurrency": capacity,
+        "concurrency": parts.host.capacity * parts.options.workers,
         "queue": settings.host_queue,
         "timeout_ms": settings.timeout_ms,
         "max_body": settings.host_max_body,
