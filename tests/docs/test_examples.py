@@ -17,7 +17,7 @@ from tests.servers.warm_openskills import WarmOpenskills
 __all__ = ["oracles"]
 
 FIRST = (ROOT / "README.md", ROOT / "docs/getting-started/first-skill.md")
-FEW = 6
+FEW = 8
 """How many blocks of all pages together may be marked as not run."""
 
 
