@@ -140,7 +140,7 @@ def requests(
     Examples:
       openskills sessions requests chat-20260131-120000-3f2a
       openskills sessions requests chat-20260131-120000-3f2a --number 2
-      openskills sessions requests chat-20260131-120000-3f2a --number 2 --raw > body.json
+      openskills sessions requests chat-20260131-120000-3f2a --number 2 --raw
 
     In a pipe each request is one line of tab-separated fields: number, time (UTC), agent, model, tokens (estimated),
     unchanged tokens, bytes.
