@@ -216,7 +216,7 @@ MADE: list[Callable[[], Failure]] = [
     lambda: http.wrong_host("x" * 1000),
     lambda: http.wrong_origin("x" * 1000),
     lambda: http.unknown_public_url("x" * 1000),
-    lambda: http.unknown_part("x"),
+    lambda: http.unknown_part("no such tab on this page"),
     lambda: http.internal_error("t-1"),
     lambda: http.framework_error(418, "x" * 1000),
 ]
