@@ -1,6 +1,7 @@
 """Commands of skills in the workspaces of callers, over HTTP, in a real sandbox."""
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from openskills.host.auth import revoke_key
 from openskills.host.parts import HostOptions
+from openskills.project import SkillGrants
 from tests.conftest import RequireProgram
-from tests.host.hosting import Served, eventually, key_in, served
+from tests.host.hosting import Served, eventually, key_in, served, settings_in
 
 SCRIPT = """\
 import sys, time
@@ -311,3 +314,66 @@ def test_the_memory_of_a_sandboxed_command_is_that_of_its_processes_or_unknown(h
     known = [one for one in found if one is not None]
     assert known
     assert all(150 * 1024 * 1024 < one < 300 * 1024 * 1024 for one in known)
+
+
+def ask(host: Served, key: str, command: str, workspace: str = "one") -> httpx2.Response:
+    headers = {"Authorization": f"Bearer {key}"}
+    body = {"skill": "greeter", "command": command}
+    return host.client.post(f"/workspaces/{workspace}/commands", json=body, headers=headers)
+
+
+def read_output(host: Served, key: str, answer: httpx2.Response) -> str:
+    headers = {"Authorization": f"Bearer {key}"}
+    address = answer.headers["location"]
+    eventually(lambda: host.client.get(address, headers=headers).json()["data"]["ended"] is not None)
+    result = host.client.get(address, headers=headers).json()["data"]["result"]
+    return json.dumps(result)
+
+
+def test_only_admins_get_what_skills_are_granted(tmp_path: Path, require_program: RequireProgram) -> None:
+    require_program("bwrap")
+    add_skill(tmp_path / "skills", "greeter", greet=SCRIPT)
+    bob, ops = key_in(tmp_path, "bob"), key_in(tmp_path, "ops", role="admin")
+    options = HostOptions(skills=(tmp_path / "skills",), watch=False, grants={"*": SkillGrants(secrets=("TOKEN",))})
+    with served(tmp_path, {}, options=options, environment={**os.environ, "TOKEN": "abc-secret"}) as host:
+        command = "printenv TOKEN | rev"
+        assert "terces-cba" not in read_output(host, bob, ask(host, bob, command))
+        assert "terces-cba" in read_output(host, ops, ask(host, ops, command))
+
+
+def test_without_isolation_only_admins_run_commands(tmp_path: Path) -> None:
+    add_skill(tmp_path / "skills", "greeter", greet=SCRIPT)
+    bob, ops = key_in(tmp_path, "bob"), key_in(tmp_path, "ops", role="admin")
+    options = HostOptions(skills=(tmp_path / "skills",), watch=False)
+    with served(tmp_path, {}, options=options, executor="local", allow_local=True) as host:
+        assert ask(host, bob, "id").status_code == 403
+        files = host.client.get("/workspaces/one/files", headers={"Authorization": f"Bearer {bob}"})
+        assert files.status_code == 403
+        assert ask(host, ops, "id").status_code == 202
+
+
+def test_one_key_cannot_take_all_slots_and_loses_its_commands_when_it_is_revoked(
+    tmp_path: Path, require_program: RequireProgram
+) -> None:
+    require_program("bwrap")
+    add_skill(tmp_path / "skills", "greeter", greet=SCRIPT)
+    bob = key_in(tmp_path, "bob")
+    ops = key_in(tmp_path, "ops", role="admin")
+    options = HostOptions(skills=(tmp_path / "skills",), watch=False)
+    with served(tmp_path, {}, options=options, host_concurrency=4) as host:
+        started = [ask(host, bob, "sleep 600", workspace=f"w{number}") for number in range(3)]
+        assert [one.status_code for one in started] == [202, 202, 429]
+        revoke_key(settings_in(tmp_path).host_keys, "bob")
+        headers = {"Authorization": f"Bearer {ops}"}
+        for one in started[:2]:
+            address = one.headers["location"]
+            eventually(lambda address=address: host.client.get(address, headers=headers).json()["data"]["ended"])
+
+
+def test_a_key_that_only_reads_opens_no_workspace(tmp_path: Path) -> None:
+    add_skill(tmp_path / "skills", "greeter", greet=SCRIPT)
+    reader = {"Authorization": f"Bearer {key_in(tmp_path, 'reader', role='read')}"}
+    options = HostOptions(skills=(tmp_path / "skills",), watch=False)
+    with served(tmp_path, {}, options=options) as host:
+        assert host.client.get("/workspaces/one/files", headers=reader).status_code == 403
+        assert host.client.get("/workspaces/one/files/out/x", headers=reader).status_code == 403

@@ -14,8 +14,8 @@ import pytest
 
 from openskills.agent import ModelResponse, ToolCall, Usage
 from openskills.errors import InvalidArgument
-from openskills.host.conversations import EventPosition
 from openskills.host.parts import HostOptions
+from openskills.host.runs import EventPosition
 from openskills.testing.model_server import ErrorReply, ModelReply, ModelServer, ModelServerRequest
 from tests.host.host_process import host_process
 from tests.host.hosting import Served, eventually, key_in, served, settings_in

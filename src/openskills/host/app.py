@@ -74,6 +74,7 @@ from openskills.host.vendors.api import VendorApi
 from openskills.settings import Settings
 from openskills.version import __version__
 
+_KEY_CHECK_INTERVAL = 1.0
 _log = logging.getLogger("openskills.host")
 
 RunnerFactory = Callable[[Settings], RunnerTable]
@@ -217,6 +218,7 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
     chores = [asyncio.create_task(prepare_all(parts)), asyncio.create_task(_remove_leftovers())]
     if parts.options.supervisor is not None:
         chores.append(asyncio.create_task(exit_with_supervisor(parts.options.supervisor)))
+    chores.append(asyncio.create_task(_end_invalid(parts)))
     if parts.uploads is not None:
         chores.append(asyncio.create_task(_sweep_uploads(parts.uploads)))
     if parts.options.preload and parts.console is not None:
@@ -234,6 +236,15 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
         for chore in chores:
             chore.cancel()
         await asyncio.wait(chores)
+
+
+async def _end_invalid(parts: HostParts) -> None:
+    while True:
+        await asyncio.sleep(_KEY_CHECK_INTERVAL)
+        try:
+            await parts.end_invalid()
+        except SkillError as error:
+            _log.warning("cannot end the commands of revoked keys, trying again: %s", error.message)
 
 
 async def _remove_leftovers() -> None:

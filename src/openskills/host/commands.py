@@ -9,9 +9,10 @@ import codecs
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -21,6 +22,8 @@ from openskills.errors import (
     Forbidden,
     InvalidArgument,
     LimitExceeded,
+    TooManyRequests,
+    UnknownRun,
 )
 from openskills.executors.protocol import Process, Workspace
 from openskills.executors.requests import RunResult
@@ -45,7 +48,7 @@ from openskills.host.model import (
 from openskills.host.runs import Run, Runs
 from openskills.host.service import Host, InvokeRequest
 from openskills.paths import parse_relative
-from openskills.project import SkillGrants
+from openskills.project import SkillGrants, combine_grants
 from openskills.settings import Settings
 
 if TYPE_CHECKING:
@@ -236,6 +239,10 @@ class HostCaller:
         return self.principal.can_invoke(skill) or self.principal.can_invoke(skill.replace("-", "_"))
 
     @property
+    def is_admin(self) -> bool:
+        return self.principal.has_role("admin")
+
+    @property
     def max_commands(self) -> int:
         limit = self.principal.concurrency
         return MAX_COMMANDS if limit is None else min(limit, MAX_COMMANDS)
@@ -260,6 +267,23 @@ class CommandOptions:
     grants: Mapping[str, SkillGrants] = field(default_factory=dict[str, SkillGrants])
     install: str = "never"
     workers: int = 1
+    uploads: Path | None = None
+
+
+def select_grants(
+    skills: "Iterable[Skill]", grants: Mapping[str, SkillGrants], uploads: Path | None
+) -> dict[str, SkillGrants]:
+    """What the operator grants to each of these skills; nothing to those below the directory `uploads`."""
+    own = (skill for skill in skills if uploads is None or not skill.path.resolve().is_relative_to(uploads))
+    return {skill.name: combine_grants(grants, skill.name) for skill in own} if grants else {}
+
+
+def check_background_limit(host: Host, principal: Principal, running: int) -> None:
+    """Raise `TooManyRequests` if a caller has as many commands, or turns, as it may have: half of the capacity."""
+    limit = max(host.capacity // 2, 1)
+    if running >= limit:
+        message = f"{running} of {principal.name!r} are running or queued, which is the maximum; wait or cancel some"
+        raise TooManyRequests(message, limit="concurrency", retry_after=1)
 
 
 class HostCommands:
@@ -273,15 +297,18 @@ class HostCommands:
         self._opening = asyncio.Lock()
         self._opened: tuple[SkillRuntime, SessionPool] | None = None
         self._live: dict[str, LiveCommand] = {}
+        self._callers: dict[str, Principal] = {}
 
     async def start(self, principal: Principal, workspace: str, asked: Mapping[str, Any], trace: Trace) -> Run:
         """Start a command in a workspace of the caller, and return its run. Raises `SkillError` and `HttpRefusal`.
 
         `asked` has the fields of `skill_exec`, and `interactive` to keep the input open.
         """
-        runtime, pool = await self._open()
+        runtime, pool = await self._open(principal)
         arguments = _parse_command(asked)
         caller = HostCaller(self._host, principal, _check_name(workspace))
+        own = sum(one.name == principal.name for one in self._callers.values())
+        check_background_limit(self._host, principal, own)
         skill = await self.find_skill(principal, arguments.skill)
         if self._host.draining:
             raise HttpRefusal(http.host_draining())
@@ -306,7 +333,9 @@ class HostCommands:
                 return (await self._host.perform(asked._replace(registration=registration, runner=command))).result
             finally:
                 del self._live[run_id]
+                self._callers.pop(run_id, None)
 
+        self._callers[run_id] = principal
         return await self._runs.start(
             make,
             skill_id=skill.name,
@@ -356,7 +385,7 @@ class HostCommands:
     @asynccontextmanager
     async def use_workspace(self, principal: Principal, name: str) -> AsyncGenerator[Workspace]:
         """A workspace of the caller, for its files. Raises `SkillError`."""
-        _, pool = await self._open()
+        _, pool = await self._open(principal)
         caller = HostCaller(self._host, principal, _check_name(name))
         async with pool.use(caller, caller.session) as session:
             yield (await session.open_runner()).workspace
@@ -396,6 +425,14 @@ class HostCommands:
         async with self.use_workspace(principal, name) as workspace:
             return await workspace.remove(str(found))
 
+    async def end_invalid(self, is_over: Callable[[object], bool]) -> None:
+        """Cancel the commands, and close the workspaces, of callers who are no longer valid."""
+        for run_id in [run_id for run_id, principal in self._callers.items() if is_over(principal)]:
+            with suppress(UnknownRun):
+                await self._runs.cancel(run_id)
+        if self._opened is not None:
+            await self._opened[1].close_sessions(is_over)
+
     async def close(self) -> None:
         """Kill all commands and release the workspaces. Safe to call twice."""
         opened, self._opened = self._opened, None
@@ -404,7 +441,7 @@ class HostCommands:
             await pool.close()
             await runtime.close()
 
-    async def _open(self) -> "tuple[SkillRuntime, SessionPool]":
+    async def _open(self, principal: Principal) -> "tuple[SkillRuntime, SessionPool]":
         if self._options.workers > 1:
             raise ExecutorUnavailable("commands need a host with --workers 1, because workers do not share workspaces")
         async with self._opening:
@@ -412,7 +449,10 @@ class HostCommands:
                 catalog = await self._options.open_catalog()
                 # Importing the runtime takes a moment.
                 self._opened = await asyncio.to_thread(_open_runtime, self._settings, self._options, catalog)
-            return self._opened
+        if not await self._opened[0].is_isolated():
+            # Whoever may run these can do everything that the host can.
+            principal.require_role("admin")
+        return self._opened
 
 
 def _open_runtime(
@@ -423,16 +463,15 @@ def _open_runtime(
     from openskills.runtime.session_pool import SessionPool
     from openskills.session.state import LoadMode
 
-    named = {name for granted in options.grants.values() for name in granted.secrets}
-    session_options = SessionOptions(
-        load_mode=LoadMode.SESSION,
-        require_loaded=False,
-        grants=options.grants,
-        secrets={name: value for name, value in settings.environment.items() if name in named},
-        install=options.install,
+    grants = select_grants(catalog.snapshot.skills, options.grants, options.uploads)
+    named = {name for granted in grants.values() for name in granted.secrets}
+    plain = SessionOptions(load_mode=LoadMode.SESSION, require_loaded=False, install=options.install)
+    # The caller writes the command, so that it could read all that a skill is granted.
+    granted = replace(
+        plain, grants=grants, secrets={name: value for name, value in settings.environment.items() if name in named}
     )
-    runtime = SkillRuntime(catalog, settings.executor, settings=settings, options=session_options)
-    return runtime, SessionPool(runtime, session_options, app="host", agent="host")
+    runtime = SkillRuntime(catalog, settings.executor, settings=settings, options=plain)
+    return runtime, SessionPool(runtime, plain, app="host", agent="host", admin_options=granted)
 
 
 def _check_name(name: str) -> str:

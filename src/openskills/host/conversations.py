@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -43,7 +43,6 @@ from openskills.agent.turn import build_records_key
 from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import USER_PREFIX, ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
-from openskills.catalog.skill import Skill
 from openskills.errors import (
     ExecutorUnavailable,
     InvalidArgument,
@@ -56,6 +55,7 @@ from openskills.errors import (
 )
 from openskills.executors.open import open_executor
 from openskills.host.auth import Principal
+from openskills.host.commands import HostCaller, check_background_limit, select_grants
 from openskills.host.history import new_run_id
 from openskills.host.http import HttpRefusal, unknown_part
 from openskills.host.model import (
@@ -67,7 +67,7 @@ from openskills.host.model import (
     normalize_outcome,
     success_outcome,
 )
-from openskills.host.runs import Run, RunEvent, Runs
+from openskills.host.runs import EventPosition, Run, RunEvent, Runs
 from openskills.host.service import Host
 from openskills.project import SkillGrants
 from openskills.prompt.usage import RecordedRequest, read_requests
@@ -105,26 +105,6 @@ _INSTRUCTIONS = (
     "You talk with a person in a web console, which renders Markdown. Answer in the person's language. When a skill "
     "fits the request, use it instead of guessing, and say which files you made."
 )
-
-
-class EventPosition(NamedTuple):
-    """A position in the events of a conversation, in `Last-Event-ID` as `RUN:NUMBER`."""
-
-    run: str = ""
-    number: int = 0
-
-    @classmethod
-    def parse(cls, text: str | None) -> "EventPosition":
-        """Parse it; raises `InvalidArgument`."""
-        if not text:
-            return cls()
-        run, _, number = text.rpartition(":")
-        if not re.fullmatch(r"[0-9a-z_]{1,64}", run, re.ASCII) or not re.fullmatch(r"\d{1,15}", number, re.ASCII):
-            raise InvalidArgument("Last-Event-ID", f"invalid event id {text[:80]!r}: expected RUN:NUMBER")
-        return cls(run, int(number))
-
-    def __str__(self) -> str:
-        return f"{self.run}:{self.number}"
 
 
 class ConversationEvent(NamedTuple):
@@ -202,14 +182,15 @@ class Conversations:
         open_catalog: Callable[[], Awaitable[Catalog]],
         grants: Mapping[str, SkillGrants],
         install: str = "never",
+        uploads: Path | None = None,
+        is_served: bool = True,
     ) -> None:
         self._settings = settings
         self._host = host
         self._runs = runs
         self._open_catalog = open_catalog
-        self._grants = grants
-        # A person can be asked, unlike for hosted skills.
-        self._install = "always" if install == "always" else "ask"
+        self._grants, self._uploads, self._is_served = grants, uploads, is_served
+        self._install = install
         self.approval_timeout = APPROVAL_TIMEOUT
         self._opening = asyncio.Lock()
         self._store: SessionStore | None = None
@@ -221,6 +202,8 @@ class Conversations:
         self._options: OrderedDict[tuple[object, ...], SessionOptions] = OrderedDict()
         self._titles: OrderedDict[tuple[SessionKey, datetime], str] = OrderedDict()
         self._turns: dict[tuple[str, str], str] = {}
+        self._callers: dict[str, Principal] = {}
+        self._granted: Mapping[str, SkillGrants] = {}
         self._changed = asyncio.Event()
 
     @property
@@ -360,6 +343,8 @@ class Conversations:
             raise ExecutorUnavailable("this host is shutting down; try again in a few seconds")
         head = await self.get(principal, conversation_id)
         await self._check_idle(head)
+        own = sum(one.name == principal.name for one in self._callers.values())
+        check_background_limit(self._host, principal, own)
         model = head.model if message.model is None else self._check_model(message.model)
         runtime = await self._open_runtime()
         agent = self._get_agent(model, runtime)
@@ -389,6 +374,11 @@ class Conversations:
         accepted.set_result(None)
         self._notify()
         return run
+
+    async def end_invalid(self, is_over: Callable[[object], bool]) -> None:
+        """Cancel the turns of callers who are no longer valid."""
+        for run_id in [run_id for run_id, principal in self._callers.items() if is_over(principal)]:
+            await self._runs.cancel(run_id)
 
     async def cancel(self, principal: Principal, conversation_id: str) -> Run | None:
         """Cancel the running turn; returns its run, None if there is none. Raises `UnknownSession`."""
@@ -485,6 +475,7 @@ class Conversations:
         stream = _TurnStream(listener)
         where = (turn.key.user, turn.key.session)
         self._turns[where] = turn.run_id
+        self._callers[turn.run_id] = turn.principal
         try:
             async with self._host.admit(turn.principal):
                 outcome = await self._answer_message(turn, stream)
@@ -495,6 +486,7 @@ class Conversations:
             outcome = failure_outcome(error)
         finally:
             stream.flush()
+            self._callers.pop(turn.run_id, None)
             if self._turns.get(where) == turn.run_id:
                 del self._turns[where]
         milliseconds = (time.perf_counter() - began) * 1000
@@ -549,6 +541,7 @@ class Conversations:
         async with self._opening:
             if self._runtime is None:
                 catalog = await self._open_catalog()
+                self._granted = select_grants(catalog.snapshot.skills, self._grants, self._uploads)
                 executor = open_executor(self._settings.executor, self._settings)
                 try:
                     self._is_isolated = str(await executor.check()) != "none"
@@ -580,20 +573,26 @@ class Conversations:
     def _get_options(self, principal: Principal, *, asks: bool) -> SessionOptions:
         """The options of a turn, cached because the overview of the skills is cached by them."""
         # Only the owner of the host may run commands that nothing isolates.
-        can_run = self._is_isolated or principal.has_role("admin")
+        is_admin = principal.has_role("admin")
+        can_run = self._is_isolated or is_admin
         asks = asks or not self._is_isolated
-        key = (principal.scopes, asks, can_run)
+        key = (principal.scopes, asks, can_run, is_admin)
         if key not in self._options:
-            names = {name for grants in self._grants.values() for name in grants.secrets}
+            # Others could read what a skill is granted with a command, and install what they like.
+            grants: Mapping[str, SkillGrants] = self._granted if is_admin else {}
+            names = {name for one in grants.values() for name in one.secrets}
             environment = self._settings.environment
+            # Unless skills were named for callers, these are those of the operator.
+            sees_all = "*" in principal.scopes and (self._is_served or is_admin)
+            is_open, caller = self._is_served or is_admin, HostCaller(self._host, principal)
             self._options[key] = SessionOptions(
                 profile=None if can_run else ToolProfile.KNOWLEDGE_ONLY,
-                visible=None if "*" in principal.scopes else partial(_is_visible, principal),
+                visible=None if sees_all else lambda skill: is_open and caller.can_use(skill.name),
                 ask=self._ask if asks else None,
-                ask_install=self._ask,
-                install=self._install,
+                ask_install=self._ask if is_admin else None,
+                install="ask" if is_admin and self._install == "never" else self._install,
                 force_save=True,
-                grants=self._grants,
+                grants=grants,
                 secrets={name: environment[name] for name in names if name in environment},
             )
             while len(self._options) > 8:
@@ -727,11 +726,6 @@ def _unknown(conversation_id: str) -> UnknownSession:
     error = UnknownSession(conversation_id[:100])
     error.message = f"unknown conversation {conversation_id[:100]!r}; GET /conversations lists yours"
     return error
-
-
-def _is_visible(principal: Principal, skill: Skill) -> bool:
-    # A host replaces - in ids by _.
-    return principal.can_invoke(skill.name) or principal.can_invoke(skill.name.replace("-", "_"))
 
 
 def _find_status(run: Run | None, events: Sequence[Event]) -> str:

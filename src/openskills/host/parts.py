@@ -116,8 +116,20 @@ class HostParts:
                 open_catalog=self.open_catalog,
                 grants=self.options.grants,
                 install=self.options.install,
+                uploads=self.settings.host_uploads,
+                is_served=bool(self.options.skills),
             )
         return self._conversations
+
+    async def end_invalid(self) -> None:
+        """End the commands and turns of callers whose keys were revoked, changed, or have expired."""
+
+        def is_over(identity: object) -> bool:
+            return isinstance(identity, Principal) and not self.authenticator.is_valid(identity)
+
+        await self.commands.end_invalid(is_over)
+        if self._conversations is not None:
+            await self._conversations.end_invalid(is_over)
 
     async def close_conversations(self) -> None:
         """Close the conversations after their runs have ended."""
@@ -195,7 +207,14 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
 
     closing.push_async_callback(close_conversations)
     is_served = bool(options.skills)
-    allowed = CommandOptions(console.open_catalog, is_served, options.grants, options.install, options.workers)
+    allowed = CommandOptions(
+        console.open_catalog,
+        is_served,
+        options.grants,
+        options.install,
+        options.workers,
+        settings.host_uploads if uploads is not None else None,
+    )
     commands = HostCommands(settings, allowed, host, runs)
     closing.push_async_callback(commands.close)
     # Turns of conversations and commands are runs, so these end first.

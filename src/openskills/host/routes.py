@@ -52,7 +52,7 @@ from openskills.host.openapi import (
 )
 from openskills.host.parts import HostParts
 from openskills.host.registry.registry import RegistryEntry
-from openskills.host.runs import Run, RunEvent, RunState, encode_data
+from openskills.host.runs import EventPosition, Run, RunEvent, RunState, encode_data
 from openskills.host.service import InvokeRequest, check_scope
 from openskills.host.strict_json import check_json, read_json
 from openskills.settings import parse_seconds
@@ -370,6 +370,7 @@ def respond_with_run(exchange: HttpExchange, run: Run) -> HttpResponse:
 
 async def list_workspace_files(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """The files of a workspace of the caller."""
+    principal.require_role("run")
     found = await parts.commands.list_files(principal, _get_path_value(exchange, "name"))
     files = [{"path": one.path, "size_bytes": one.size} for one in found]
     return _respond_with(exchange, {"files": files})
@@ -378,7 +379,8 @@ async def list_workspace_files(exchange: HttpExchange, parts: HostParts, princip
 async def handle_workspace_file(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """Download, upload (`PUT`) or remove (`DELETE`) a file of a workspace of the caller."""
     name, path = _get_path_value(exchange, "name"), _get_path_value(exchange, "path")
-    principal.require_role("read" if exchange.method in ("GET", "HEAD", "OPTIONS") else "run")
+    principal.require_role("run")
+    parts.host.count_request(principal)
     if exchange.method == "PUT":
         data = await read_body(exchange, MAX_UPLOAD_BYTES, timeout=6 * parts.options.body_seconds)
         info = await parts.commands.write_file(principal, name, path, data)
@@ -640,8 +642,6 @@ async def read_form(exchange: HttpExchange, parts: HostParts) -> "tuple[dict[str
 async def stream_conversation(exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
     """The events of a conversation's turns, from the start of a running one or after `Last-Event-ID`."""
     identity: str = exchange.scope["path_params"]["conversation_id"]
-    from openskills.host.conversations import EventPosition
-
     after = EventPosition.parse(exchange.header(b"last-event-id"))
     # Before the stream starts: afterwards a 404 could not be sent.
     await parts.conversations.read_turn(await parts.conversations.get(principal, identity), after)

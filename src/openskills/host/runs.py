@@ -7,6 +7,7 @@ worker that has ended become `interrupted`.
 import asyncio
 import json
 import logging
+import re
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -15,11 +16,19 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from difflib import unified_diff
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from openskills.errors import RunCancelled, RunInterrupted, SkillError, StoreUnavailable, TooManyRequests, UnknownRun
+from openskills.errors import (
+    InvalidArgument,
+    RunCancelled,
+    RunInterrupted,
+    SkillError,
+    StoreUnavailable,
+    TooManyRequests,
+    UnknownRun,
+)
 from openskills.host.database import Database
 from openskills.host.history import (
     RunFilter,
@@ -188,6 +197,26 @@ def _describe_call(found: Mapping[str, Any]) -> dict[str, Any]:
     about = {"kind": found["runner_type"], "created": found["began"], "started": None, "ended": None}
     rest = {"cancel_requested": False, "cut_bytes": 0, "request": None, "result": None}
     return {**{name: found[name] for name in names}, **about, **rest}
+
+
+class EventPosition(NamedTuple):
+    """A position in the events of a conversation, in `Last-Event-ID` as `RUN:NUMBER`."""
+
+    run: str = ""
+    number: int = 0
+
+    @classmethod
+    def parse(cls, text: str | None) -> "EventPosition":
+        """Parse it; raises `InvalidArgument`."""
+        if not text:
+            return cls()
+        run, _, number = text.rpartition(":")
+        if not re.fullmatch(r"[0-9a-z_]{1,64}", run, re.ASCII) or not re.fullmatch(r"\d{1,15}", number, re.ASCII):
+            raise InvalidArgument("Last-Event-ID", f"invalid event id {text[:80]!r}: expected RUN:NUMBER")
+        return cls(run, int(number))
+
+    def __str__(self) -> str:
+        return f"{self.run}:{self.number}"
 
 
 @dataclass(frozen=True, slots=True)

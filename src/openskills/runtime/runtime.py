@@ -139,6 +139,10 @@ class SkillRuntime:
         """The lock to hold while running an agent in a conversation, so that runs do not interleave."""
         return self._runs.setdefault(scope, CrossLoopLock())
 
+    async def is_isolated(self) -> bool:
+        """Whether something isolates commands. Raises `ExecutorUnavailable`."""
+        return self._executor is not None and str(await self._executor.check()) != "none"
+
     def count_commands(self, user: str, *, app: str = "openskills") -> int:
         """How many interactive commands of a user are running, in all sessions."""
         return self._processes.count_running(app, user)

@@ -50,6 +50,11 @@ class SessionCaller(Protocol):
         ...
 
     @property
+    def is_admin(self) -> bool:
+        """Whether it may manage the host."""
+        ...
+
+    @property
     def max_commands(self) -> int:
         """How many interactive commands it may have running at a time."""
         ...
@@ -66,7 +71,8 @@ class SessionCaller(Protocol):
 class LocalCaller:
     """The user of this machine, who may do everything."""
 
-    user, session, identity, is_restricted, max_commands = "local", "", "local", False, MAX_LOCAL_COMMANDS
+    user, session, identity = "local", "", "local"
+    is_restricted, is_admin, max_commands = False, True, MAX_LOCAL_COMMANDS
 
     def __init__(self, session: str = "") -> None:
         self.session = session
@@ -98,7 +104,10 @@ class _OpenSession:
 
 
 class SessionPool:
-    """Sessions by user and name. Belongs to one event loop. Close it."""
+    """Sessions by user and name. Belongs to one event loop. Close it.
+
+    Callers who may manage the host get `admin_options` instead of `options`, if there are any.
+    """
 
     def __init__(
         self,
@@ -107,11 +116,13 @@ class SessionPool:
         *,
         app: str,
         agent: str,
+        admin_options: SessionOptions | None = None,
         idle_timeout: float = IDLE_TIMEOUT,
         max_sessions: int = MAX_SESSIONS,
     ) -> None:
         self._runtime = runtime
         self._options = options
+        self._admin_options = admin_options or options
         self._app = app
         self._agent = agent
         self._idle_timeout = idle_timeout
@@ -183,7 +194,7 @@ class SessionPool:
             await asyncio.wait(self._closing)
 
     def _open_session(self, caller: SessionCaller, name: str) -> AbstractAsyncContextManager[SkillSession]:
-        options = self._options
+        options = self._admin_options if caller.is_admin else self._options
         if caller.is_restricted:
 
             def is_visible(skill: Skill) -> bool:

@@ -17,11 +17,10 @@ from openskills.host.conversations import (
     TEXT,
     ConversationEvent,
     ConversationView,
-    EventPosition,
 )
 from openskills.host.http import HttpRefusal, HttpResponse, SseEvent, unknown_part
 from openskills.host.routes import read_message, select_request, stream_events
-from openskills.host.runs import CUT_EVENT, RESULT_EVENT
+from openskills.host.runs import CUT_EVENT, RESULT_EVENT, EventPosition
 from openskills.prompt.usage import RequestChange, compare_requests, diff_lines
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, USER, Event
 
