@@ -4,10 +4,10 @@ import asyncio
 import base64
 import hashlib
 import json
-import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import parse_qsl, quote, urlencode
@@ -34,7 +34,8 @@ _MAX_RUNS = 20
 _DOCTOR_SECONDS = 90.0
 _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 _PREVIEWS = {".html": "text/html; charset=utf-8", ".htm": "text/html; charset=utf-8", ".svg": "image/svg+xml"}
-_STYLE = re.compile(rb"<style[^>]*>(.*?)</style", re.DOTALL | re.IGNORECASE)
+_MAX_PREVIEW_BYTES = 1024 * 1024
+_MAX_STYLES = 20
 
 
 class Requirement(NamedTuple):
@@ -185,7 +186,7 @@ def _build_viewer(request: "PageRequest", facts: "SkillDetails") -> dict[str, An
 
 
 def _view_file(request: "PageRequest", skill: "Skill", path: str) -> FileView:
-    from openskills.host.console.pages import render_markdown
+    from openskills.host.console.pages import MAX_CHARACTERS, render_markdown
 
     suffix = Path(path).suffix.lower()
     try:
@@ -195,6 +196,8 @@ def _view_file(request: "PageRequest", skill: "Skill", path: str) -> FileView:
     if suffix in _IMAGES:
         return FileView(path, "image", len(data))
     if suffix in _PREVIEWS and request.query.get("preview"):
+        if len(data) > _MAX_PREVIEW_BYTES:
+            return FileView(path, "binary", len(data), error=_describe_large(data))
         return FileView(path, "preview", len(data), can_preview=True)
     try:
         text = data[:_MAX_SHOWN_BYTES].decode("utf-8") if len(data) <= _MAX_SHOWN_BYTES else _decode_start(data)
@@ -204,8 +207,14 @@ def _view_file(request: "PageRequest", skill: "Skill", path: str) -> FileView:
         return FileView(path, "binary", len(data))
     is_cut = len(data) > _MAX_SHOWN_BYTES
     if suffix in (".md", ".markdown") and not request.query.get("source"):
+        is_cut = is_cut or len(text) > MAX_CHARACTERS
         return FileView(path, "markdown", len(data), html=render_markdown(text), is_cut=is_cut)
     return FileView(path, "text", len(data), text.splitlines(), is_cut=is_cut, can_preview=suffix in _PREVIEWS)
+
+
+def _describe_large(data: bytes) -> str:
+    limit = f"{_MAX_PREVIEW_BYTES:,} bytes"
+    return f"the file has {len(data):,} bytes, and previews are made of at most {limit}; download it instead"
 
 
 def _decode_start(data: bytes) -> str:
@@ -288,10 +297,18 @@ async def send_file(request: "PageRequest") -> HttpResponse:
     data = await asyncio.to_thread(_read_file, skill, path)
     suffix = Path(path).suffix.lower()
     if suffix in _PREVIEWS and request.query.get("preview"):
-        return build_page(request.exchange, data, kind=_PREVIEWS[suffix], headers=preview_headers(data))
+        return await asyncio.to_thread(_build_frame, request.exchange, data, _PREVIEWS[suffix])
     disposition = "inline" if suffix in _IMAGES else f"attachment; filename*=UTF-8''{quote(Path(path).name, safe='')}"
     headers = [("content-disposition", disposition), ("content-security-policy", "default-src 'none'; sandbox")]
     return build_page(request.exchange, data, kind=_IMAGES.get(suffix, "application/octet-stream"), headers=headers)
+
+
+def _build_frame(exchange: HttpExchange, data: bytes, kind: str) -> HttpResponse:
+    from openskills.host.console.pages import build_page
+
+    if len(data) > _MAX_PREVIEW_BYTES:
+        raise LimitExceeded(_describe_large(data))
+    return build_page(exchange, data, kind=kind, headers=preview_headers(data))
 
 
 def preview_headers(data: bytes) -> list[tuple[str, str]]:
@@ -299,11 +316,22 @@ def preview_headers(data: bytes) -> list[tuple[str, str]]:
 
     It has an origin of its own, and runs and loads nothing. Its `style` elements apply, allowed by their hashes.
     """
-    digests = (hashlib.sha256(match[1]).digest() for match in _STYLE.finditer(data))
-    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in list(digests)[:20])
+    digests = (hashlib.sha256(style).digest() for style in islice(_find_styles(data), _MAX_STYLES))
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     styles = f"style-src {hashes}; " if hashes else ""
     policy = f"sandbox; default-src 'none'; img-src data:; {styles}frame-ancestors 'self'"
     return [("content-security-policy", policy), ("x-frame-options", "SAMEORIGIN")]
+
+
+def _find_styles(data: bytes) -> Iterator[bytes]:
+    """What is in the `style` elements. Every search begins where the last one ended, so that no text is slow."""
+    lower, end = data.lower(), 0
+    while (start := lower.find(b"<style", end)) >= 0:
+        begin = lower.find(b">", start) + 1
+        end = lower.find(b"</style", begin)
+        if not begin or end < 0:
+            return
+        yield data[begin:end]
 
 
 async def show_hosted_page(request: "PageRequest") -> HttpResponse:
