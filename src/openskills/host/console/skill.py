@@ -86,8 +86,8 @@ async def describe_catalog_skill(exchange: HttpExchange, parts: HostParts, princ
         return HttpResponse(200, [*headers, *trace_headers(exchange.trace)], data)
     details = details_json(await _load_details(parts, skill, snapshot))
     for field in ("location", "source", "shadowed_by"):
-        details[field] = details[field] and describe_path(str(details[field]), parts.start, principal)
-    details["shadows"] = [describe_path(one, parts.start, principal) for one in cast("list[str]", details["shadows"])]
+        details[field] = details[field] and describe_path(str(details[field]), parts, principal)
+    details["shadows"] = [describe_path(one, parts, principal) for one in cast("list[str]", details["shadows"])]
     details["digest"] = await asyncio.to_thread(_compute_digest, skill)
     details["hosted_as"] = [entry.id for entry in _find_hosted(parts, skill)]
     return build_document(details, exchange.trace, skill_id=skill.name, latency_ms=exchange.latency_ms)
@@ -124,12 +124,12 @@ async def show_skill_page(request: "PageRequest") -> HttpResponse:
         raise InvalidArgument("tab", f"{tab[:50]!r} is not one of {', '.join(TABS)}")
     facts = await _load_details(parts, skill, snapshot)
     hosted = _find_hosted(parts, skill)
-    folder = describe_path(skill.directory, parts.start, caller)
+    folder = describe_path(skill.directory, parts, caller)
     context: dict[str, Any] = {
         "skill": skill,
         "folder": folder,
-        "source": describe_path(skill.source, parts.start, caller),
-        "shadows": [describe_path(one.location, parts.start, caller) for one in facts.shadows],
+        "source": describe_path(skill.source, parts, caller),
+        "shadows": [describe_path(one.location, parts, caller) for one in facts.shadows],
         "facts": facts,
         "tab": tab,
         "tabs": TABS,
