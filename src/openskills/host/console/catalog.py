@@ -91,14 +91,30 @@ class CatalogFilter(NamedTuple):
         return cls(query.get("q", "").strip()[:_MAX_QUERY], query.get("source", ""), state, problems)
 
 
+def can_see_catalog(parts: HostParts, principal: Principal) -> bool:
+    """Whether the catalog is for this caller: its skills were named to be served, or the caller is an administrator.
+
+    Without `--skills` and without uploads it has the personal skills of whoever started the host.
+    """
+    return bool(parts.options.skills) or parts.uploads is not None or principal.has_role("admin")
+
+
+async def open_snapshot(parts: HostParts, principal: Principal) -> "CatalogSnapshot":
+    """The catalog of the console as it is now; an empty one for callers for whom it is not."""
+    from openskills.catalog.snapshot import CatalogSnapshot
+
+    assert parts.console is not None  # noqa: S101 - the routes exist only then
+    if not can_see_catalog(parts, principal):
+        return CatalogSnapshot()
+    return (await parts.console.open_catalog()).snapshot
+
+
 async def load_rows(parts: HostParts, principal: Principal) -> "tuple[CatalogSnapshot, CatalogRows]":
     """The current rows, with paths of the machine only for administrators.
 
     They are built once for each state of the catalog and of the registry.
     """
-    assert parts.console is not None  # noqa: S101 - the routes exist only then
-    catalog = await parts.console.open_catalog()
-    snapshot, entries = catalog.snapshot, tuple(parts.registry.list_entries())
+    snapshot, entries = await open_snapshot(parts, principal), tuple(parts.registry.list_entries())
     known = _cache.get(snapshot)
     if known is None or known[0] != entries:
         rows = await asyncio.to_thread(_build_rows, snapshot, entries)

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from openskills.errors import Forbidden, InvalidArgument, LimitExceeded, SkillError, UnknownSkill
 from openskills.host.auth import Principal
-from openskills.host.console.catalog import can_see_name, describe_path
+from openskills.host.console.catalog import can_see_name, describe_path, open_snapshot
 from openskills.host.history import RunFilter
 from openskills.host.http import HttpExchange, HttpResponse, build_document, trace_headers
 from openskills.host.parts import HostParts
@@ -50,10 +50,9 @@ class Requirement(NamedTuple):
 
 async def find_skill(parts: HostParts, name: str, principal: Principal) -> "tuple[Skill, CatalogSnapshot]":
     """The skill with this name, hidden ones included, and the catalog. Raises `UnknownSkill` and `Forbidden`."""
-    assert parts.console is not None  # noqa: S101 - the routes exist only then
     if not can_see_name(principal, name):
         raise Forbidden(f"the key {principal.name!r} has no scope for {name[:100]!r}", scope=name[:100])
-    snapshot = (await parts.console.open_catalog()).snapshot
+    snapshot = await open_snapshot(parts, principal)
     try:
         return snapshot.find(name), snapshot
     except UnknownSkill as error:
