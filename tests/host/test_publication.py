@@ -12,8 +12,11 @@ import httpx2
 import pytest
 
 from openskills.catalog import Catalog
+from openskills.host.http import HttpRefusal
 from openskills.host.parts import HostOptions
+from openskills.host.publication import find_public_url
 from tests.adapters.mcp.oracles import Oracles, oracles
+from tests.host.exchanges import Sent
 from tests.host.host_process import host_process
 from tests.host.hosting import Served, eventually, key_in, served, settings_in
 from tests.host.vendors.uploading import PUBLISHER, WRITER, bearer, form_of, skill_files, uploading_host
@@ -180,7 +183,8 @@ def test_the_marketplace_offers_plugins_with_their_digests(host: Served) -> None
 
 
 def test_addresses_in_documents_come_from_the_setting_or_a_checked_host(host: Served, tmp_path: Path) -> None:
-    for name in ("evil.example", "127.0.0.1.evil.example", "127.0.0.1@evil.example", "localhost/evil", 'localhost"<'):
+    wrong = ("evil.example", "127.0.0.1.evil.example", "127.0.0.1@evil.example", "localhost/evil", 'localhost"<')
+    for name in (*wrong, "anything.localhost", "127.0.0.2"):
         for path in ("/marketplace.json", "/api/search?q=report"):
             answer = host.client.get(path, headers={"Host": name})
             assert answer.status_code in (400, 421), (name, path)
@@ -194,6 +198,20 @@ def test_addresses_in_documents_come_from_the_setting_or_a_checked_host(host: Se
             "https://skills.example.com/base/plugins/skills-example-com.zip"
         )
         assert "evil" not in json.dumps(market)
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1:80", "[::1]", "a.localhost", "192.0.2.1"])
+def test_names_of_this_machine_count_only_on_its_own_addresses(host: Served, name: str) -> None:
+    def find(server: str) -> str:
+        return find_public_url(Sent(headers={"Host": name}, server=server).exchange, host.parts)
+
+    places = {"192.0.2.1"} if name == "192.0.2.1" else {"127.0.0.1", "::1"} if name != "a.localhost" else set[str]()
+    for server in ("127.0.0.1", "::1", "192.0.2.1"):
+        if server in places:
+            assert find(server) == f"http://{name}"
+        else:
+            with pytest.raises(HttpRefusal):
+                find(server)
 
 
 def test_keys_decide_who_reads_what(tmp_path: Path, skills: Path) -> None:

@@ -43,6 +43,8 @@ DEFAULT_NAME = "openskills"
 """The name of the marketplace of a host without a public host name."""
 REPOSITORY = "skills"
 """The repository of all skills for `npx skills`, which knows skills as OWNER/REPOSITORY/NAME. The owner is the team."""
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Names of this machine in documents. They are few, because an archive is built for each."""
 MAX_HITS = 100
 MAX_CATALOGS = 32
 """How many catalogs stay open, if callers see different directories."""
@@ -274,14 +276,16 @@ def find_public_url(exchange: HttpExchange, parts: HostParts) -> str:
     """The address of this host for URLs in documents, without a trailing slash.
 
     Without `OPENSKILL_HOST_PUBLIC_URL` it is the `Host` of the request, if that is the address that the request came to
-    or a loopback name. Raises `HttpRefusal` for any other: callers could put every name there.
+    or, on a loopback address, one of `LOCAL_NAMES`. Raises `HttpRefusal` for any other: callers could put every name
+    there.
     """
     if parts.settings.host_public_url is not None:
         return parts.settings.host_public_url
     host = exchange.header(b"host") or ""
     bare = urlsplit(f"//{host}").hostname if _HOST.fullmatch(host) else None
     server = exchange.scope.get("server")
-    if bare is None or not (is_loopback(bare) or (server is not None and bare == server[0])):
+    address = str(server[0]) if server is not None else ""
+    if bare is None or not (bare == address or (bare in LOCAL_NAMES and is_loopback(address))):
         raise HttpRefusal(http.unknown_public_url(host))
     return f"{exchange.scope.get('scheme', 'http')}://{host}{exchange.scope.get('root_path') or ''}"
 

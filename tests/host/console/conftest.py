@@ -1,5 +1,6 @@
 """A real host with the console, and one real browser for all tests."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -97,6 +98,15 @@ class ConsoleHost:
     def _on_request(self, request: Request) -> None:
         if not request.url.startswith((self.url, "data:", "blob:", "about:")):
             self.faults.append(f"request to elsewhere: {request.url}")
+
+
+def is_on_a_loop() -> bool:
+    """Whether the caller would keep an event loop waiting."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def check_accessibility(page: Page, axe: str) -> None:

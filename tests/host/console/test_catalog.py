@@ -8,8 +8,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from openskills.host.console.catalog import mark_matches
+from openskills.host.parts import HostOptions
 from tests.host.console.conftest import ConsoleHost, check_accessibility, open_console, write_samples
-from tests.host.hosting import key_in
+from tests.host.hosting import key_in, served
+from tests.host.vendors.uploading import PUBLISHER, WRITER, bearer, form_of, skill_files, uploading_host
 from tests.skill_writer import skill_writer
 
 HOSTILE_TEXTS = [
@@ -160,6 +162,64 @@ def test_a_key_sees_only_the_skills_of_its_scopes(tmp_path: Path, browser: Brows
         assert "invoices" not in page.text
         assert console.served.client.get("/console/skills/invoices", headers=headers).status_code == 403
         assert console.served.client.get("/console/host?tab=keys", headers=headers).status_code == 403
+
+
+def test_private_uploads_and_places_of_uploads_are_not_shown_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Paths below the directory of the start are shown to everybody, except those of uploads.
+    monkeypatch.chdir(tmp_path)
+    keys = {name: bearer(key_in(tmp_path, name, scopes=WRITER)) for name in ("ada", "bob")}
+    keys["all"] = bearer(key_in(tmp_path, "all", scopes=("*",)))
+    keys["chief"] = bearer(key_in(tmp_path, "chief", scopes=PUBLISHER, role="admin"))
+    with uploading_host(tmp_path) as host:
+        for name, skill in (("ada", "diary"), ("chief", "greeter")):
+            form = form_of(skill_files(skill, description=f"About the {skill}."))
+            host.client.post("/v1/skills", files=form, headers=keys[name]).raise_for_status()
+        for name, expected in {"ada": {"diary~ada", "greeter"}, "bob": {"greeter"}, "all": {"greeter"}}.items():
+            listed = host.client.get("/catalog", headers=keys[name])
+            assert {one["name"] for one in listed.json()["data"]["skills"]} == expected
+            assert host.client.get("/catalog?q=diary", headers=keys[name]).json()["data"]["total"] == len(expected) - 1
+            page, about = (host.client.get(path, headers=keys[name]) for path in ("/", "/catalog/greeter"))
+            assert ("About the diary." in page.text) == (name == "ada")
+            assert about.status_code == 200
+            for answer in (listed, page, about, host.client.get("/console/skills/greeter", headers=keys[name])):
+                assert "greeter" in answer.text
+                assert not re.search("openskills/uploads|live/|trees/", answer.text)
+        seen = host.client.get("/catalog", headers=keys["chief"])
+        assert {one["name"] for one in seen.json()["data"]["skills"]} == {"greeter"}
+        assert str(tmp_path) in seen.text
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_personal_skills_are_for_administrators_unless_they_are_served(tmp_path: Path, *, is_named: bool) -> None:
+    personal = tmp_path / ".agents" / "skills"
+    skill_writer(personal, ".")("diary", "What I did today.", body="secret")
+    roles = {role: bearer(key_in(tmp_path, role, role=role)) for role in ("read", "run", "admin")}
+    options = HostOptions(watch=False, skills=(personal,) if is_named else ())
+    with served(tmp_path, options=options, host_uploads=None) as host:
+        for role, headers in roles.items():
+            is_shown = is_named or role == "admin"
+            listed = host.client.get("/catalog", headers=headers).json()["data"]["skills"]
+            assert [one["name"] for one in listed] == ["diary"] * is_shown + ["echo"]
+            found = host.client.get("/catalog?q=today", headers=headers).json()["data"]
+            assert found["total"] == is_shown
+            page = host.client.get("/", headers=headers)
+            assert "echo" in page.text
+            assert ("diary" in page.text) == is_shown
+            for path in (
+                "/catalog/diary",
+                "/catalog/diary?file=SKILL.md",
+                "/console/skills/diary",
+                "/console/skills/diary?tab=files&file=SKILL.md",
+                "/console/files/diary?file=SKILL.md",
+            ):
+                answer = host.client.get(path, headers=headers)
+                assert answer.status_code == (200 if is_shown else 404), path
+                assert is_shown or "secret" not in answer.text
+            for path in ("/catalog/diaryy", "/console/skills/diaryy"):
+                near = host.client.get(path, headers=headers)
+                assert is_shown or not re.search(r"diary\b", near.text)
 
 
 def test_the_api_lists_pages_and_refuses_wrong_parameters(console: ConsoleHost) -> None:

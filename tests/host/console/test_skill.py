@@ -1,14 +1,18 @@
 """The screens of one skill, and its files, requirements, snippets and previews."""
 
+import base64
+import hashlib
 import json
+import re
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from openskills.host.console import skill
 from openskills.host.console.skill import build_example, preview_headers
-from tests.host.console.conftest import ConsoleHost, check_accessibility, open_console
+from tests.host.console.conftest import ConsoleHost, check_accessibility, is_on_a_loop, open_console
 from tests.skill_writer import skill_writer
 
 BODY = """\
@@ -167,3 +171,57 @@ def test_a_preview_may_use_its_own_styles_only() -> None:
     assert policy.count("'sha256-") == 1
     assert "unsafe" not in policy
     assert "style-src" not in dict(preview_headers(b"<p>"))["content-security-policy"]
+
+
+class CountingBytes(bytes):
+    """Counts the bytes that its searches pass over, which is what they cost."""
+
+    passed = 0
+
+    def lower(self) -> "CountingBytes":
+        return self
+
+    def find(self, part: bytes, start: int = 0) -> int:  # type: ignore[override]
+        at = super().find(part, start)
+        self.passed += (len(self) if at < 0 else at) - start
+        return at
+
+
+@pytest.mark.parametrize(
+    "text", [b"<style>", b"<style", b"<style></style>", b"<style>a</STYLE", b"</style>", b"><style"]
+)
+def test_a_hostile_preview_is_searched_in_linear_time(text: bytes) -> None:
+    data = CountingBytes(text * 20_000)
+    preview_headers(data)
+    assert data.passed <= 3 * len(data)
+
+
+def test_all_styles_of_a_preview_are_found() -> None:
+    data = b"<STYLE type=a>a>b{}</Style><style>c</style x><style></style><style>open"
+    hashes = [base64.b64encode(hashlib.sha256(one).digest()).decode() for one in (b"a>b{}", b"c", b"")]
+    policy = dict(preview_headers(data))["content-security-policy"]
+    assert re.findall("sha256-([^']+)", policy) == hashes
+
+
+def test_previews_are_made_outside_of_the_event_loop_and_up_to_a_size(
+    console: ConsoleHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[bool] = []
+
+    def record(data: bytes) -> list[tuple[str, str]]:
+        made.append(is_on_a_loop())
+        return preview_headers(data)
+
+    monkeypatch.setattr(skill, "preview_headers", record)
+    folder = console.skills / "report" / "assets"
+    (folder / "large.html").write_bytes(b"<style>" * 150_000)
+    with console.client() as client:
+        assert client.get("/console/files/report?file=assets/page.html&preview=1").status_code == 200
+        assert made == [False]
+        refused = client.get("/console/files/report?file=assets/large.html&preview=1")
+        assert refused.status_code == 413
+        assert "at most 1,048,576 bytes" in refused.text
+        page = client.get("/console/skills/report?tab=files&file=assets/large.html&preview=1")
+        assert "at most 1,048,576 bytes" in page.text
+        assert "<iframe" not in page.text
+        assert client.get("/console/files/report?file=assets/large.html").status_code == 200

@@ -171,7 +171,10 @@ def test_on_an_open_host_strangers_may_not_upload(tmp_path: Path) -> None:
 
 
 def test_a_page_of_another_site_may_not_upload(host: Served) -> None:
-    assert push(host, {"Origin": "https://evil.example"}).status_code == 403
+    for origin in ("https://evil.example", "http://localhost:5173", "http://127.0.0.1:1", "http://[", "null"):
+        assert push(host, {"Origin": origin}).status_code == 403, origin
+    assert host.client.get("/v1/skills", headers={"Origin": "http://localhost:5173"}).json()["data"] == []
+    assert push(host, {"Origin": host.url}).status_code == 200
 
 
 @asynccontextmanager

@@ -212,7 +212,11 @@ def check_same_origin(exchange: HttpExchange) -> None:
     if site is not None:
         is_same = site in ("same-origin", "none")
     else:
-        is_same = origin is not None and urlsplit(origin).netloc.lower() == (exchange.header(b"host") or "").lower()
+        try:
+            place = urlsplit(origin or "").netloc
+        except ValueError:  # such as an address in brackets without an end
+            raise HttpRefusal(http.wrong_origin(origin or "")) from None
+        is_same = origin is not None and place.lower() == (exchange.header(b"host") or "").lower()
     if not is_same or (origin is not None and origin == "null"):
         raise HttpRefusal(http.wrong_origin(origin or site or "unknown pages"))
 

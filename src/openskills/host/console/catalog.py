@@ -91,18 +91,34 @@ class CatalogFilter(NamedTuple):
         return cls(query.get("q", "").strip()[:_MAX_QUERY], query.get("source", ""), state, problems)
 
 
+def can_see_catalog(parts: HostParts, principal: Principal) -> bool:
+    """Whether the catalog is for this caller: its skills were named to be served, or the caller is an administrator.
+
+    Without `--skills` and without uploads it has the personal skills of whoever started the host.
+    """
+    return bool(parts.options.skills) or parts.uploads is not None or principal.has_role("admin")
+
+
+async def open_snapshot(parts: HostParts, principal: Principal) -> "CatalogSnapshot":
+    """The catalog of the console as it is now; an empty one for callers for whom it is not."""
+    from openskills.catalog.snapshot import CatalogSnapshot
+
+    assert parts.console is not None  # noqa: S101 - the routes exist only then
+    if not can_see_catalog(parts, principal):
+        return CatalogSnapshot()
+    return (await parts.console.open_catalog()).snapshot
+
+
 async def load_rows(parts: HostParts, principal: Principal) -> "tuple[CatalogSnapshot, CatalogRows]":
     """The current rows, with paths of the machine only for administrators.
 
     They are built once for each state of the catalog and of the registry.
     """
-    assert parts.console is not None  # noqa: S101 - the routes exist only then
-    catalog = await parts.console.open_catalog()
-    snapshot, entries = catalog.snapshot, tuple(parts.registry.list_entries())
+    snapshot, entries = await open_snapshot(parts, principal), tuple(parts.registry.list_entries())
     known = _cache.get(snapshot)
     if known is None or known[0] != entries:
         rows = await asyncio.to_thread(_build_rows, snapshot, entries)
-        known = (entries, rows, _hide_paths(rows, parts.start))
+        known = (entries, rows, _hide_paths(rows, parts))
         _cache[snapshot] = known
     return snapshot, known[1] if principal.has_role("admin") else known[2]
 
@@ -112,21 +128,25 @@ _cache: "weakref.WeakKeyDictionary[CatalogSnapshot, tuple[tuple[RegistryEntry, .
 )
 
 
-def describe_path(path: str, start: Path, principal: Principal | None = None) -> str:
-    """A path for a caller: the whole one for administrators, else relative to where the host was started, or a name."""
+def describe_path(path: str, parts: HostParts, principal: Principal | None = None) -> str:
+    """A path for a caller: the whole one for administrators, else relative to where the host was started, or a name.
+
+    Of an upload it is always the name: where uploads are is for administrators only.
+    """
     if not os.path.isabs(path) or (principal is not None and principal.has_role("admin")):
         return path
-    inside = Path(path)
-    return str(inside.relative_to(start)) if inside.is_relative_to(start) else inside.name
+    inside, start, uploads = Path(path), parts.start, parts.settings.host_uploads
+    is_upload = uploads is not None and inside.is_relative_to(uploads)
+    return str(inside.relative_to(start)) if inside.is_relative_to(start) and not is_upload else inside.name
 
 
-def _hide_paths(found: CatalogRows, start: Path) -> CatalogRows:
+def _hide_paths(found: CatalogRows, parts: HostParts) -> CatalogRows:
     rows = tuple(
         replace(
             row,
-            source=describe_path(row.source, start),
-            path=describe_path(row.path, start),
-            reason=describe_path(row.reason, start) if row.state == "shadowed" else row.reason,
+            source=describe_path(row.source, parts),
+            path=describe_path(row.path, parts),
+            reason=describe_path(row.reason, parts) if row.state == "shadowed" else row.reason,
         )
         for row in found.rows
     )
@@ -202,7 +222,7 @@ def _find_hosted(entries: "Sequence[RegistryEntry]", folders: set[str]) -> Itera
 
 
 def can_see(principal: Principal, row: CatalogRow) -> bool:
-    """Whether a scope has the skill, under its name or under the id that the host gives it."""
+    """Whether a scope has the skill, under its name or its id on the host, and it is nobody else's private upload."""
     return can_see_name(principal, row.hosted or row.name)
 
 
@@ -213,8 +233,8 @@ def can_see_name(principal: Principal, name: str) -> bool:
 def select_rows(
     snapshot: "CatalogSnapshot", found: CatalogRows, wanted: CatalogFilter, principal: Principal
 ) -> list[CatalogRow]:
-    """The rows that match, best match first if there is a query."""
-    rows = [row for row in found.rows if can_see(principal, row)] if "*" not in principal.scopes else list(found.rows)
+    """The rows that match and that the caller may see, best match first if there is a query."""
+    rows = [row for row in found.rows if can_see(principal, row)]
     if wanted.source:
         rows = [row for row in rows if row.source == wanted.source]
     if wanted.state:

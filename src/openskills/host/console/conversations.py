@@ -1,5 +1,6 @@
 """Conversations in the console: the list, one conversation with its live events, and the requests of its steps."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -70,14 +71,15 @@ async def create_conversation(request: PageRequest) -> HttpResponse:
 async def show_conversation(request: PageRequest) -> HttpResponse:
     """One conversation; live if scripts run, complete without."""
     view = await request.host.conversations.show(request.caller, request.params["conversation_id"])
-    return request.render("conversation.html", _describe_view(request, view))
+    items = await asyncio.to_thread(lambda: [describe_item(one) for one in view.items])
+    return request.render("conversation.html", {**_describe_view(request, view), "items": items})
 
 
 def _describe_view(request: PageRequest, view: ConversationView) -> dict[str, Any]:
+    """What is shown around the items."""
     return {
         "view": view,
         "head": view.head,
-        "items": [describe_item(one) for one in view.items],
         "layers": describe_layers(view.tokens["layers"]),
         "cached": round(100 * float(view.tokens["cached_share"])),
         "base": f"{request.root}/console/conversations/{view.head.id}",
@@ -244,7 +246,7 @@ class _LiveView:
         self._request = request
         self._identity = identity
         self._events: list[Event] = []
-        self._sent: dict[str, str] = {}
+        self._sent: dict[str, Mapping[str, Any]] = {}
         self._run = ""
         self._side_at = 0.0
         self._is_side_old = False
@@ -254,8 +256,7 @@ class _LiveView:
         service = self._request.host.conversations
         for event in seen:
             self._add(event.position, event.kind, event.data)
-        for item in build_items(self._events, AGENT):
-            self._render(item)
+        self._sent = {item["id"]: item for item in build_items(self._events, AGENT)}
         async with aclosing(service.follow(self._request.caller, self._identity, after)) as events:
             async for event in events:
                 for kind, data in await self._convert(event.position, event.kind, event.data):
@@ -274,18 +275,15 @@ class _LiveView:
         if kind == "start":
             item = {"id": f"turn-{position.run}", "kind": "message", "role": "user", "author": USER, "agent": ""}
             item |= {"text": str(data.get("text", "")), "files": [], "at": datetime.now(UTC).isoformat()}
-            changes.append(("item", self._render(item)))
+            changes.append(("item", await self._render(item)))
         self._add(position, kind, data)
         if kind in _ITEM_KINDS:
             if kind == MESSAGE and data.get("author") == USER:
                 changes.append(("remove", {"id": f"turn-{position.run}"}))
             elif kind != TOOL_CALL:
                 changes.append(("clear", {}))
-            for item in build_items(self._events, AGENT):
-                before = self._sent.get(item["id"])
-                shown = self._render(item)
-                if shown["html"] != before:
-                    changes.append(("item", shown))
+            changed = [item for item in build_items(self._events, AGENT) if self._sent.get(item["id"]) != item]
+            changes += [("item", await self._render(item)) for item in changed]
         if kind == RESULT_EVENT:
             # The text of a cancelled answer is not part of the conversation.
             changes.append(("clear", {}))
@@ -306,11 +304,12 @@ class _LiveView:
             number = int(data["seq"])
             self._events.append(Event(f"e{number}", str(data["author"]), kind, at, payload, {}, number))
 
-    def _render(self, item: Mapping[str, Any]) -> dict[str, str]:
+    async def _render(self, item: Mapping[str, Any]) -> dict[str, str]:
         base = f"{self._request.root}/console/conversations/{self._identity}"
-        context = {"one": describe_item(item), "base": base, "files_base": base.replace("/console/", "/", 1) + "/files"}
+        one = await asyncio.to_thread(describe_item, item)
+        context = {"one": one, "base": base, "files_base": base.replace("/console/", "/", 1) + "/files"}
         html = self._request.render_text("conversation_item.html", context)
-        self._sent[item["id"]] = html
+        self._sent[item["id"]] = item
         return {"id": item["id"], "html": html}
 
     async def _describe_page(self) -> list[tuple[str, Mapping[str, Any]]]:

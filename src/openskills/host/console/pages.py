@@ -635,12 +635,12 @@ _FILTERS: Mapping[str, Callable[..., object]] = {
 }
 
 
-MAX_CHARACTERS = 400_000
+MAX_CHARACTERS = 100_000
 """How much of a text is rendered; the rest is left out, with a note."""
 
 
 def render_markdown(text: str, link: Callable[[str], str] | None = None) -> Markup:
-    """HTML of a text that may be hostile.
+    """HTML of a text that may be hostile. Such a text takes seconds, so this is called in a thread.
 
     `link` gives the address of a relative link, such as `references/forms.md`; without it these are shown as text.
     Headings begin at the second level, because the page has the first.

@@ -1,5 +1,6 @@
 """The screen Runs: history with filters and charts, one run with its log, phases and files, and two runs compared."""
 
+import asyncio
 import csv
 import io
 import json
@@ -17,7 +18,14 @@ from openskills.executors.escape_codes import strip_escapes
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type, is_text
 from openskills.host.auth import Principal
 from openskills.host.commands import COMMAND_KIND
-from openskills.host.console.pages import PageRequest, build_page, format_duration, format_size, render_markdown
+from openskills.host.console.pages import (
+    MAX_CHARACTERS,
+    PageRequest,
+    build_page,
+    format_duration,
+    format_size,
+    render_markdown,
+)
 from openskills.host.history import UNFINISHED, RunStatistics
 from openskills.host.http import HttpResponse
 from openskills.host.model import PHASES
@@ -315,10 +323,13 @@ async def show_file(request: PageRequest) -> HttpResponse:
     if wanted == "frame" and kind in _FRAMED:
         # An origin of its own, without scripts, forms and requests.
         headers = [("content-security-policy", _FRAME_POLICY), ("x-frame-options", "SAMEORIGIN")]
-        return build_page(request.exchange, data, kind=f"{kind}; charset=utf-8", headers=headers)
+        # Compressing it takes long, too.
+        return await asyncio.to_thread(
+            build_page, request.exchange, data, kind=f"{kind}; charset=utf-8", headers=headers
+        )
     if wanted:
         return build_download(request.exchange, path, data)
-    preview = _build_preview(path, size, kind, data)
+    preview = await asyncio.to_thread(_build_preview, path, size, kind, data)
     base = f"/console/workspaces/{quote(request.params['workspace'], safe='')}/files/{quote(path)}"
     context = {
         "preview": preview,
@@ -341,6 +352,7 @@ def _build_preview(path: str, size: int, mime_type: str, data: bytes) -> FilePre
         rows, left = _read_table(text, "\t" if mime_type.startswith("text/tab") else ",")
         return FilePreview(path, size, mime_type, "table", rows=rows, is_cut=is_cut or left)
     if mime_type == "text/markdown":
+        is_cut = is_cut or len(text) > MAX_CHARACTERS
         return FilePreview(path, size, mime_type, "markdown", text, render_markdown(text), is_cut=is_cut)
     return FilePreview(path, size, mime_type, "frame" if mime_type in _FRAMED else "text", text, is_cut=is_cut)
 

@@ -4,17 +4,17 @@ import asyncio
 import base64
 import hashlib
 import json
-import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import parse_qsl, quote, urlencode
 
 from openskills.errors import Forbidden, InvalidArgument, LimitExceeded, SkillError, UnknownSkill
 from openskills.host.auth import Principal
-from openskills.host.console.catalog import can_see_name, describe_path
+from openskills.host.console.catalog import can_see_name, describe_path, open_snapshot
 from openskills.host.history import RunFilter
 from openskills.host.http import HttpExchange, HttpResponse, build_document, trace_headers
 from openskills.host.parts import HostParts
@@ -34,7 +34,8 @@ _MAX_RUNS = 20
 _DOCTOR_SECONDS = 90.0
 _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 _PREVIEWS = {".html": "text/html; charset=utf-8", ".htm": "text/html; charset=utf-8", ".svg": "image/svg+xml"}
-_STYLE = re.compile(rb"<style[^>]*>(.*?)</style", re.DOTALL | re.IGNORECASE)
+_MAX_PREVIEW_BYTES = 1024 * 1024
+_MAX_STYLES = 20
 
 
 class Requirement(NamedTuple):
@@ -49,10 +50,9 @@ class Requirement(NamedTuple):
 
 async def find_skill(parts: HostParts, name: str, principal: Principal) -> "tuple[Skill, CatalogSnapshot]":
     """The skill with this name, hidden ones included, and the catalog. Raises `UnknownSkill` and `Forbidden`."""
-    assert parts.console is not None  # noqa: S101 - the routes exist only then
     if not can_see_name(principal, name):
         raise Forbidden(f"the key {principal.name!r} has no scope for {name[:100]!r}", scope=name[:100])
-    snapshot = (await parts.console.open_catalog()).snapshot
+    snapshot = await open_snapshot(parts, principal)
     try:
         return snapshot.find(name), snapshot
     except UnknownSkill as error:
@@ -85,8 +85,8 @@ async def describe_catalog_skill(exchange: HttpExchange, parts: HostParts, princ
         return HttpResponse(200, [*headers, *trace_headers(exchange.trace)], data)
     details = details_json(await _load_details(parts, skill, snapshot))
     for field in ("location", "source", "shadowed_by"):
-        details[field] = details[field] and describe_path(str(details[field]), parts.start, principal)
-    details["shadows"] = [describe_path(one, parts.start, principal) for one in cast("list[str]", details["shadows"])]
+        details[field] = details[field] and describe_path(str(details[field]), parts, principal)
+    details["shadows"] = [describe_path(one, parts, principal) for one in cast("list[str]", details["shadows"])]
     details["digest"] = await asyncio.to_thread(_compute_digest, skill)
     details["hosted_as"] = [entry.id for entry in _find_hosted(parts, skill)]
     return build_document(details, exchange.trace, skill_id=skill.name, latency_ms=exchange.latency_ms)
@@ -123,12 +123,12 @@ async def show_skill_page(request: "PageRequest") -> HttpResponse:
         raise InvalidArgument("tab", f"{tab[:50]!r} is not one of {', '.join(TABS)}")
     facts = await _load_details(parts, skill, snapshot)
     hosted = _find_hosted(parts, skill)
-    folder = describe_path(skill.directory, parts.start, caller)
+    folder = describe_path(skill.directory, parts, caller)
     context: dict[str, Any] = {
         "skill": skill,
         "folder": folder,
-        "source": describe_path(skill.source, parts.start, caller),
-        "shadows": [describe_path(one.location, parts.start, caller) for one in facts.shadows],
+        "source": describe_path(skill.source, parts, caller),
+        "shadows": [describe_path(one.location, parts, caller) for one in facts.shadows],
         "facts": facts,
         "tab": tab,
         "tabs": TABS,
@@ -185,7 +185,7 @@ def _build_viewer(request: "PageRequest", facts: "SkillDetails") -> dict[str, An
 
 
 def _view_file(request: "PageRequest", skill: "Skill", path: str) -> FileView:
-    from openskills.host.console.pages import render_markdown
+    from openskills.host.console.pages import MAX_CHARACTERS, render_markdown
 
     suffix = Path(path).suffix.lower()
     try:
@@ -195,6 +195,8 @@ def _view_file(request: "PageRequest", skill: "Skill", path: str) -> FileView:
     if suffix in _IMAGES:
         return FileView(path, "image", len(data))
     if suffix in _PREVIEWS and request.query.get("preview"):
+        if len(data) > _MAX_PREVIEW_BYTES:
+            return FileView(path, "binary", len(data), error=_describe_large(data))
         return FileView(path, "preview", len(data), can_preview=True)
     try:
         text = data[:_MAX_SHOWN_BYTES].decode("utf-8") if len(data) <= _MAX_SHOWN_BYTES else _decode_start(data)
@@ -204,8 +206,14 @@ def _view_file(request: "PageRequest", skill: "Skill", path: str) -> FileView:
         return FileView(path, "binary", len(data))
     is_cut = len(data) > _MAX_SHOWN_BYTES
     if suffix in (".md", ".markdown") and not request.query.get("source"):
+        is_cut = is_cut or len(text) > MAX_CHARACTERS
         return FileView(path, "markdown", len(data), html=render_markdown(text), is_cut=is_cut)
     return FileView(path, "text", len(data), text.splitlines(), is_cut=is_cut, can_preview=suffix in _PREVIEWS)
+
+
+def _describe_large(data: bytes) -> str:
+    limit = f"{_MAX_PREVIEW_BYTES:,} bytes"
+    return f"the file has {len(data):,} bytes, and previews are made of at most {limit}; download it instead"
 
 
 def _decode_start(data: bytes) -> str:
@@ -288,10 +296,18 @@ async def send_file(request: "PageRequest") -> HttpResponse:
     data = await asyncio.to_thread(_read_file, skill, path)
     suffix = Path(path).suffix.lower()
     if suffix in _PREVIEWS and request.query.get("preview"):
-        return build_page(request.exchange, data, kind=_PREVIEWS[suffix], headers=preview_headers(data))
+        return await asyncio.to_thread(_build_frame, request.exchange, data, _PREVIEWS[suffix])
     disposition = "inline" if suffix in _IMAGES else f"attachment; filename*=UTF-8''{quote(Path(path).name, safe='')}"
     headers = [("content-disposition", disposition), ("content-security-policy", "default-src 'none'; sandbox")]
     return build_page(request.exchange, data, kind=_IMAGES.get(suffix, "application/octet-stream"), headers=headers)
+
+
+def _build_frame(exchange: HttpExchange, data: bytes, kind: str) -> HttpResponse:
+    from openskills.host.console.pages import build_page
+
+    if len(data) > _MAX_PREVIEW_BYTES:
+        raise LimitExceeded(_describe_large(data))
+    return build_page(exchange, data, kind=kind, headers=preview_headers(data))
 
 
 def preview_headers(data: bytes) -> list[tuple[str, str]]:
@@ -299,11 +315,22 @@ def preview_headers(data: bytes) -> list[tuple[str, str]]:
 
     It has an origin of its own, and runs and loads nothing. Its `style` elements apply, allowed by their hashes.
     """
-    digests = (hashlib.sha256(match[1]).digest() for match in _STYLE.finditer(data))
-    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in list(digests)[:20])
+    digests = (hashlib.sha256(style).digest() for style in islice(_find_styles(data), _MAX_STYLES))
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     styles = f"style-src {hashes}; " if hashes else ""
     policy = f"sandbox; default-src 'none'; img-src data:; {styles}frame-ancestors 'self'"
     return [("content-security-policy", policy), ("x-frame-options", "SAMEORIGIN")]
+
+
+def _find_styles(data: bytes) -> Iterator[bytes]:
+    """What is in the `style` elements. Every search begins where the last one ended, so that no text is slow."""
+    lower, end = data.lower(), 0
+    while (start := lower.find(b"<style", end)) >= 0:
+        begin = lower.find(b">", start) + 1
+        end = lower.find(b"</style", begin)
+        if not begin or end < 0:
+            return
+        yield data[begin:end]
 
 
 async def show_hosted_page(request: "PageRequest") -> HttpResponse:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import orjson
 
@@ -97,6 +97,7 @@ class VendorApi:
         if parts is None:
             raise HttpRefusal(http.host_starting())
         principal = parts.authenticator.authenticate(exchange)
+        _check_page(exchange)
         request = VendorRequest(exchange, parts, dialect, principal)
         methods = request.find_handlers()
         if methods is None or request.parts.uploads is None:
@@ -125,6 +126,17 @@ class VendorApi:
             self._uploading[name] -= 1
             # Only those that upload are kept.
             self._uploading += Counter()
+
+
+def _check_page(exchange: HttpExchange) -> None:
+    """Refuse changes that web pages of other sites ask for, also those of other servers on this machine.
+
+    A form needs no permission of this host, and without keys it would publish skills.
+    """
+    origin, host = exchange.header(b"origin"), exchange.header(b"host") or ""
+    is_change = exchange.method not in {"GET", "HEAD", "OPTIONS"}
+    if origin is not None and is_change and urlsplit(origin).netloc.lower() != host.lower():
+        raise HttpRefusal(http.wrong_origin(origin))
 
 
 Handler = Callable[[], Awaitable[HttpResponse | None]]
