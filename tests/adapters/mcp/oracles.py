@@ -52,7 +52,7 @@ def oracles(tmp_path: Path) -> Oracles:
     )
     if not Path(found, "complete").exists():
         reason = "needs npm packages; install them with scripts/npm_oracles.sh"
-        if os.environ.get("CI") == "true":
+        if os.environ.get("CI") == "true" and os.environ.get("NPM_ORACLES") != "none":
             pytest.fail(f"{reason} (CI=true, so this is a failure and not a skip)")
         pytest.skip(reason)
     return Oracles(node, Path(found), tmp_path)

@@ -8,15 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-from markupsafe import Markup
 from playwright.sync_api import Browser, Page, expect
 
 from openskills.agent import ModelResponse, ToolCall, Usage
-from openskills.host.console import conversations
-from openskills.host.console.pages import render_markdown
 from openskills.testing.model_server import ModelReply, ModelServer, ModelServerRequest
-from tests.host.console.conftest import ConsoleHost, check_accessibility, is_on_a_loop, open_console
+from tests.host.console.conftest import ConsoleHost, check_accessibility, open_console
 from tests.host.hosting import eventually, settings_in
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'{{ 7*7 }}\u202eevil\x1b[2J[x](javascript:alert(3))"
@@ -97,27 +93,6 @@ def test_a_turn_is_shown_as_it_happens_in_two_browsers_at_once(tmp_path: Path, b
         page.reload()
         expect(page.locator(".message.assistant .markdown")).to_contain_text("The text is HELLO.")
         expect(page.locator(".message")).to_have_count(5)
-
-
-def test_messages_are_rendered_outside_of_the_event_loop_and_only_when_they_change(
-    tmp_path: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[tuple[str, bool]] = []
-
-    def record(text: str) -> Markup:
-        made.append((text, is_on_a_loop()))
-        return render_markdown(text)
-
-    monkeypatch.setattr(conversations, "render_markdown", record)
-    script = [runs_shout(text="first"), ModelResponse("last", (), Usage(1_000, 10))]
-    with talking(tmp_path, browser, script) as talk:
-        page = talk.open()
-        talk.say(page, "go")
-        expect(page.locator(".message.assistant .markdown").last).to_have_text("last", timeout=20_000)
-        assert made == [("first", False), ("last", False)]
-        page.reload()
-        expect(page.locator(".message.assistant .markdown").last).to_have_text("last")
-    assert made == [("first", False), ("last", False)] * 2
 
 
 def test_a_command_waits_for_the_button(tmp_path: Path, browser: Browser, axe: str) -> None:
