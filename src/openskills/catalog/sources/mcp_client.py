@@ -367,7 +367,7 @@ class McpConnection:
         buffer, searched, stray = bytearray(), 0, 0
         while chunk := await _receive(process.stdout):
             buffer += chunk
-            while (end := buffer.find(b"\n", searched)) >= 0:
+            while stray <= _MAX_STRAY_LINES and (end := buffer.find(b"\n", searched)) >= 0:
                 line = bytes(buffer[:end])
                 del buffer[: end + 1]
                 searched = 0
