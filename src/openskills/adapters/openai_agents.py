@@ -369,6 +369,7 @@ class SkillSandboxSession(BaseSandboxSession):
             except InvalidArgument as error:
                 if error.field == "input":
                     raise InvalidArgument("chars", "this command has no terminal; start it with tty") from None
+                # Otherwise it has ended, and the update below has its last output and exit code.
         wait = resolve_pty_write_yield_time_ms(
             yield_time_ms=int((_WRITE_WAIT if yield_time_s is None else yield_time_s) * 1000), input_empty=not chars
         )
