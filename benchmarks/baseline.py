@@ -80,7 +80,7 @@ def regressions(
     ]
     now = {target.promise for target in targets}
     gone = [] if partial else [name for name in before if name not in now]
-    return [*filter(None, worse), *(f"{name}: it is stored, and this run has no promise of that name" for name in gone)]
+    return [*filter(None, worse), *(f"{name}: is in the baseline, but not in this run" for name in gone)]
 
 
 def renewed(before: Before, targets: Sequence[Target], *, accept: bool = False) -> dict[str, float | None]:
@@ -109,7 +109,7 @@ def _sentence(target: Target, known: float, spread: float) -> str:
     # Hardly anything is above the tolerance only by the last bit of a float.
     if by <= max(_LEAST[target.unit], TOLERANCE * yardstick, spread) + 1e-9:
         return ""
-    share = f"{by / yardstick:.0%} worse" if yardstick else "it was perfect"
+    share = f"{by / yardstick:.0%} worse" if yardstick else "it was at its optimum"
     return f"{target.promise}: {target.text(known)} before, {target.text(target.value)} now ({share})"
 
 

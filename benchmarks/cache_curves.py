@@ -19,13 +19,12 @@ OURS, OURS_TURN, OURS_SYSTEM = "OpenSkill, session", "OpenSkill, turn", "OpenSki
 WAYS = {OURS: ("tool_result", "session"), OURS_TURN: ("tool_result", "turn"), OURS_SYSTEM: ("system", "session")}
 
 _ABOUT = f"""
-{{turns}} turns of four requests each over {SKILLS} skills; in some of them a skill is loaded and a document of it
-selected, evenly from the first turn on. The number of requests is the same for every number of loads and for
-everybody. Curves are tokens that no prompt cache has, summed up over the conversation. "{OURS_TURN}" is our default,
-in which a turn takes its texts with it: the request becomes smaller, and what stands behind the gap is read again;
-the other ways of ours are in the mode `session`, as is trpc-agent-py. Not all of it is layout: a first request has
-the list of skills and whatever a library tells the model besides, and {ADK_TURN} takes away bodies and keeps
-documents.
+{{turns}} turns of four requests each over {SKILLS} skills. In some turns, evenly distributed, a skill is loaded and one
+of its documents selected. The number of requests does not depend on the number of loads or on the library. The curves
+are cumulative uncached tokens. "{OURS_TURN}" is our default load mode: texts are removed at the end of their turn,
+which makes requests smaller, but invalidates the cache after the gap. Our other variants, and trpc-agent-py, use the
+mode `session`. Layout is not the only difference: the first request contains the list of skills and each library's
+own instructions, and {ADK_TURN} removes bodies but keeps documents.
 """
 
 
@@ -46,7 +45,7 @@ async def measure(at: Surroundings) -> Part:
         await _played(peer, chosen, turns, found, at, missing)
     middle = counts[len(counts) // 2]
     return Part(
-        "The length of a conversation, and the number of loads",
+        "Conversation length and number of loads",
         _ABOUT.format(turns=turns),
         _targets(found, turns, missing),
         _table(found, turns),
@@ -79,13 +78,13 @@ async def _played(
 def _targets(found: dict[int, list[Played]], turns: int, missing: Mapping[str, str]) -> list[Target]:
     most = max(found)
     played = {one.way: one for one in found[most]}
-    about = f"{turns} turns, {most} loads: uncached tokens, times of"
+    about = f"{turns} turns, {most} loads: uncached tokens, relative to"
     targets = [
         Target(f"{about} {way}", _ratio(played, way), 1, at_least=False, digits=2, why=missing.get(way, ""))
         for way in (OURS_SYSTEM, TRPC, TRPC_SYSTEM, "deepagents", "google-adk", "pydantic-ai-skills", "FastMCP")
     ]
     least = Target(
-        f"{turns} turns, {most} loads: the least that is kept of the request before", played[OURS].least, 95, unit="%"
+        f"{turns} turns, {most} loads: lowest reuse of the previous request", played[OURS].least, 95, unit="%"
     )
     return [least, *targets]
 
@@ -115,9 +114,7 @@ def _over_length(played: Sequence[Played], loads: int) -> Chart:
         )
         for one in played
     ]
-    return Chart(
-        "length", f"Tokens that no prompt cache has, {loads} loads", "requests of the conversation", "tokens", lines
-    )
+    return Chart("length", f"Uncached tokens, {loads} loads", "requests of the conversation", "tokens", lines)
 
 
 def _over_loads(found: dict[int, list[Played]], turns: int) -> Chart:
@@ -130,5 +127,5 @@ def _over_loads(found: dict[int, list[Played]], turns: int) -> Chart:
         )
         for way in ways
     ]
-    title = f"Tokens that no prompt cache has, {turns * 4} requests"
+    title = f"Uncached tokens, {turns * 4} requests"
     return Chart("loads", title, "skills loaded in the conversation", "tokens", lines)

@@ -13,24 +13,24 @@ from report import Target
 from running_part import NotMeasured, Part, Surroundings, plain_table
 
 SKILLS, LEAST = 60, 95
-TURN, KEPT = "mode `turn`", "mode `session`, or whatever stays until it is taken away"
+TURN, KEPT = "mode `turn`", "mode `session`, or texts that stay until they are removed"
 MODES = {"turn": TURN, "once": "mode `once`", "session": KEPT}
 PLACEMENTS = {"OpenSkill, tool results": "tool_result", "OpenSkill, system message": "system"}
 OURS = next(iter(PLACEMENTS))
 
 _ABOUT = f"""
-Twelve requests in three turns, with three loads and two selections of documents, over {SKILLS} skills, the same steps
-for everybody. Each library plays the conversation with its own code, with a model that writes down what it is asked
-and answers from the script; what it would send is counted by our ledger, {{counted}}. Descriptions of tools are not
-counted. "Uncached" is what is not an unchanged beginning of the request before: what a prompt cache cannot have.
-"Least kept" is the smallest share of a request that stands at the beginning of the next one.
+Twelve requests in three turns over {SKILLS} skills, with three loads and two selections of documents; the steps are
+the same for all libraries. Each library plays the conversation with its own code against a scripted model that
+records its requests. Tokens are counted by our ledger, {{counted}}, without tool definitions. "Uncached" tokens are
+those after the longest common prefix with the previous request: a prompt cache cannot contain them. "Lowest reuse" is
+the smallest share of a request that is a prefix of the next one.
 
-trpc-agent-py 1.2.0 has our modes and placements. deepagents 0.7.32 lets the model read `SKILL.md` as a file,
-google-adk 2.13.0 has a tool for it and a list of skills in its instruction (`EAGER`), pydantic-ai-skills 2.1.0 puts
-the text into a system message after the result: with all of them it stays. google-adk's `ephemeral`, an experiment
-that has to be switched on, takes bodies away when the turn ends. FastMCP 4.1.2 is a server; its messages are those of
-the plainest host, with the list of resources in the system message. In the mode `once` a text leaves the request as
-soon as the model has answered to it: requests stay small, and what stands behind the gap is read again.
+trpc-agent-py 1.2.0 has the same modes and placements as OpenSkill. In the others a loaded text stays in the history:
+deepagents 0.7.32 lets the model read `SKILL.md` as a file, google-adk 2.13.0 has a tool for it and lists skills in
+its instruction (`EAGER`), and pydantic-ai-skills 2.1.0 puts the text into a system message after the result.
+google-adk's experimental option `ephemeral` removes bodies at the end of the turn. FastMCP 4.1.2 is a server; its
+messages are those of a minimal host with the list of resources in the system message. In the mode `once` a text is
+removed after the model has answered, which makes requests smaller, but invalidates the cache after the gap.
 """
 
 
@@ -76,9 +76,9 @@ def _targets(kept: Sequence[Played], missing: Sequence[str]) -> list[Target]:
     near = min(peers, key=lambda way: peers[way]) if peers else ""
     about = "twelve requests in three turns, mode `session`"
     return [
-        Target(f"{about}: the least that is kept of the request before", mine.least, LEAST, unit="%"),
+        Target(f"{about}: lowest reuse of the previous request", mine.least, LEAST, unit="%"),
         Target(
-            f"{about}: uncached tokens, times of the peer with the fewest",
+            f"{about}: uncached tokens, relative to the best other library",
             mine.uncached / peers[near] if near else None,
             1.1,
             at_least=False,
@@ -89,7 +89,7 @@ def _targets(kept: Sequence[Played], missing: Sequence[str]) -> list[Target]:
 
 
 def _table(played: Sequence[Played]) -> str:
-    head = ["", "requests", "first request", "sent", "uncached", f"against {OURS}", "least kept"]
+    head = ["", "requests", "first request", "sent", "uncached", f"vs. {OURS}", "lowest reuse"]
     base = played[0].uncached
     rows = [
         [

@@ -23,13 +23,13 @@ MAX_TRANSFER = 200.0
 """Kilobytes of a first visit."""
 
 _PAGES = """
-`openskills ui` with many skills, asked by one client over loopback: the time until the whole answer is there, so a
-little more than the server needs. The first page is the catalog without a search; the others are a search, as it is
-typed, a filter, and a skill. What is promised is the median.
+`openskills ui` with many skills and one client over loopback. Times are until the whole response has arrived. The
+first page is the catalog without a search; the others are a search (as the user types), a filter and a skill. The
+target is for the median.
 """
 _TRANSFER = """
-All bodies that a browser with an empty cache loads for the first page: the page itself, styles, scripts and the icon,
-compressed with gzip as the host sends them.
+The table lists all responses that a browser with an empty cache loads for the first page: the page itself, styles,
+scripts and the icon, compressed with gzip as the host sends them.
 """
 _PATHS = {
     "first page": "/",
@@ -73,7 +73,7 @@ async def measure_pages(at: Surroundings) -> Part:
     first = found["first page"].median * 1000
     total = sum(sizes.values()) / 1024
     rows = [[name, f"{size / 1024:.1f} KB"] for name, size in sizes.items()]
-    first_time = f"Reading all {count:,} skills for the very first page took {opened:.2f} s."
+    first_time = f"Reading all {count:,} skills for the first page took {opened:.2f} s."
     about = f"{_PAGES.strip()}\n\n{first_time}\n\n{_TRANSFER.strip()}"
     return Part(
         f"Pages with {count:,} skills",

@@ -20,9 +20,9 @@ for number in range(1, {LINES + 1}):
     print(f"\\x1b[3{{number % 7 + 1}}mline {{number:05}}\\x1b[0m " + "x" * 80, flush=number % 10 == 0)
 """
 _ABOUT = f"""
-A command prints {LINES:,} lines in colours in the sandbox, in portions of ten, while its page is open in
-`{_BROWSER}`. Counted are the lines on the page that are the right ones at the right place; *longest task* is
-the longest time for which the page could not react (the Long Tasks API; 0 if none was longer than 50 ms).
+A command in the sandbox prints {LINES:,} coloured lines in batches of ten, while its page is open in `{_BROWSER}`.
+Lines count if they are correct and in the right position. *Longest task* is the longest time for which the page was
+blocked (Long Tasks API; 0 if no task took longer than 50 ms).
 """
 # Set before the scripts of the page run.
 _OBSERVE = """
@@ -84,7 +84,7 @@ async def measure_live(at: Surroundings) -> Part:
         f"A live run with {LINES:,} lines",
         _ABOUT,
         [
-            Target(f"lines of {LINES:,} that arrive", float(right), float(LINES), at_least=True, unit="lines"),
+            Target(f"lines that arrive, of {LINES:,}", float(right), float(LINES), at_least=True, unit="lines"),
             Target("longest task of the page", float(longest), MAX_TASK, at_least=False, unit="ms"),
         ],
         plain_table(["", ""], rows),

@@ -20,10 +20,9 @@ from running_peers import trpc_agent
 PROBE = Path(__file__).resolve().with_name("context_probe.py")
 _CALLS = "%file,read,pread64,readv,write,pwrite64,getdents64,fstat,statx"
 _ABOUT = f"""
-{REQUESTS} requests of the same conversation in a process of its own. The interpreter's audit hook sees every file
-that is opened, listed, moved or removed; `strace` sees every system call with a file's name in it, every read and
-every write, of all threads. For trpc-agent-py it is the interpreter's hook, which does not see that files are looked
-at, for one request.
+{REQUESTS} requests of the same conversation in a separate process. Python audit hooks count each file that is opened,
+listed, moved or removed; `strace` counts each system call with a file name, each read and each write, in all threads.
+trpc-agent-py is measured with audit hooks for one request; they do not count calls of `stat`.
 """
 
 

@@ -26,9 +26,9 @@ HOLDERS = {
     PYDANTIC: Holder("pydantic-ai-skills", "pydantic", "pydantic_ai_skills", "context_pydantic.py", most=100),
 }
 NOT_TRIED = {
-    "FastMCP": "it is a server; the host that asks it builds the requests",
-    "skills-ref": "it lists skills for a prompt, and knows of no conversation",
-    f"pydantic-ai-skills with more than {HOLDERS[PYDANTIC].most:,} skills": "each of its requests takes a second then",
+    "FastMCP": "it is a server; its clients build the requests",
+    "skills-ref": "it lists skills for a prompt, but has no conversations",
+    f"pydantic-ai-skills with more than {HOLDERS[PYDANTIC].most:,} skills": "a request takes a second",
 }
 """What else there is, and why it is not tried."""
 

@@ -18,11 +18,11 @@ PEER, PEER_SYSTEM = "trpc-agent-py, tool results", "trpc-agent-py, its default"
 PLACEMENTS = {OURS: "tool_result", OURS_SYSTEM: "system"}
 
 _ABOUT = f"""
-Twelve requests with three loads and two selections of documents, over {SKILLS} skills, counted by our own ledger for
-everybody, {{counted}}. "Kept" is how much of the request before stands unchanged at the beginning of this one: 100 %
-means that nothing was changed, only added to. trpc-agent-py plays the same conversation with its own runner; counted
-is what its own model for OpenAI would send. When the user speaks, the load mode `turn`, which is everybody's default,
-takes away what was loaded, which has to change the request; in the mode `session` it stays.
+Twelve requests over {SKILLS} skills, with three loads and two selections of documents. Tokens are counted by our
+ledger for all libraries, {{counted}}. "Reuse" is the share of the previous request that is an unchanged prefix of this
+one: 100 % means that the request was only appended to. trpc-agent-py plays the same conversation with its own runner;
+its requests are those that its model class for OpenAI would send. The load mode `turn`, the default of both
+libraries, removes loaded texts when the next turn starts, which changes the request; the mode `session` keeps them.
 """
 
 
@@ -53,7 +53,7 @@ async def measure(at: Surroundings) -> Part:
     except NotMeasured as reason:
         missing.append(str(reason))
     return Part(
-        "What a prompt cache keeps",
+        "Prompt cache reuse",
         _ABOUT.format(counted=counted_as(count)),
         _targets(found),
         "\n\n".join([*(_summary(title, played) for title, played in found.items()), _by_request(found["one turn"])]),
@@ -65,12 +65,12 @@ async def measure(at: Surroundings) -> Part:
 def _targets(found: Mapping[str, Sequence[Played]]) -> list[Target]:
     """The mode `turn` has no bound where turns end: taking something away is what it is for."""
     titles = [title for title in found if "`turn`" not in title]
-    about = "twelve requests in {}: the least that is kept of the request before"
+    about = "twelve requests in {}: lowest reuse of the previous request"
     return [Target(about.format(title), found[title][0].least, LEAST, unit="%") for title in titles]
 
 
 def _summary(title: str, played: Sequence[Played]) -> str:
-    head = ["", "requests", "least kept", "tokens sent", "of them cached", "new"]
+    head = ["", "requests", "lowest reuse", "tokens sent", "of them cached", "new"]
     rows = [
         [
             one.way,
@@ -91,7 +91,7 @@ def _by_request(played: Sequence[Played]) -> str:
     rows = [
         [str(number + 1), *(_cell(one.requests[number]) for one in played)] for number in range(len(played[0].requests))
     ]
-    return f"**Each request of one turn: its tokens, and what it keeps of the one before**\n\n{plain_table(head, rows)}"
+    return f"**Each request of one turn: tokens and reuse of the previous request**\n\n{plain_table(head, rows)}"
 
 
 def _cell(request: RequestTokens) -> str:

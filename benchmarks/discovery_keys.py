@@ -10,8 +10,8 @@ from running_part import TINY, Part, Surroundings
 
 FEW, MANY, SLOW = 80, 4000, 3
 _ABOUT = f"""
-Front matter whose metadata has {FEW} keys, and {{many:,}}, read by `parse` and by skills-ref 0.1.1's
-`parse_frontmatter`, each in a process that stays. What takes seconds is taken at most {SLOW} times.
+Front matter whose metadata has {FEW} and {{many:,}} keys, read by `parse` and by `parse_frontmatter` of skills-ref
+0.1.1, each in a long-running process. Runs that take seconds are repeated at most {SLOW} times.
 """
 
 
@@ -49,4 +49,4 @@ async def measure(at: Surroundings) -> Part:
 def target(turns: Turns, many: int) -> Target:
     """What we promise, and what was measured."""
     times = turns.ratio(way("OpenSkill", many), way("OpenSkill", FEW))
-    return Target(f"{many:,} keys against {FEW}", times, 50, at_least=False)
+    return Target(f"{many:,} keys, relative to {FEW}", times, 50, at_least=False)

@@ -16,10 +16,10 @@ QUICKER = 3
 
 _DOES = "\n".join(f"- {name}: {finder.does}" for name, finder in FINDERS.items())
 _ABOUT = f"""
-{{count:,}} skills of the same kind, found by every library that finds skills in a folder, each in a process of its own
-that stays: whatever a library makes is made anew each time, and a round that does not count comes first. Ours is
-`Catalog.from_paths` without any index. In the rows on JSON-style metadata two skills of five have nested metadata as
-one big project writes it; skills-ref refuses such files unread. The others run:
+{{count:,}} skills of the same kind, found by each library that discovers skills in a folder, in a long-running process
+for each library. Every run creates new objects, after one warm-up round. OpenSkill is `Catalog.from_paths` without an
+index. In the rows on JSON-style metadata two of five skills have nested JSON metadata, as in one large public
+collection; skills-ref rejects such files. The others run:
 
 {_DOES}
 """
@@ -64,7 +64,7 @@ def targets(turns: Turns, count: int) -> list[Target]:
     ours = turns.series(FIRST).median
     return [
         Target(
-            f"{count:,} skills: first discovery, faster than the quickest other library",
+            f"{count:,} skills: first discovery, faster than the fastest other library",
             min(others.values()) / ours if others else None,
             QUICKER,
             why=turns.why(*FINDERS),

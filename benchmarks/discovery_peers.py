@@ -98,9 +98,9 @@ def measured(probe: str, skills: Path, library: Installed = OURS, *, cache: Path
             timeout=_PATIENCE,
         )
     except subprocess.TimeoutExpired:
-        raise NotMeasured(f"{name}: it did not end within {_PATIENCE:g} seconds") from None
+        raise NotMeasured(f"{name}: did not finish within {_PATIENCE:g} seconds") from None
     except OSError as error:
-        raise NotMeasured(f"{name}: it could not be started: {error.strerror}") from error
+        raise NotMeasured(f"{name}: could not be started: {error.strerror}") from error
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise NotMeasured(f"{name}: it failed with {said[-1][:200]}")

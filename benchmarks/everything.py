@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 LOGS = HERE.parent / ".bench" / "logs"
 NAMES = (
     *("running", "tools", "context", "host", "mcp", "langchain", "discovery"),
-    *("token_report", "prompt_cache", "selection", "scale", "safety", "console"),
+    *("token_report", "prompt_cache", "selection", "scale", "safety", "console", "scale_out"),
 )
 LIMIT = 600.0
 """Seconds that one may take; all together take less than 1,200."""
@@ -54,8 +54,8 @@ def main() -> int:
                 _say(f"{name}: {reason}; the end of {_shown(log)}:\n{tail(log)}")
         tell(len(options.suites), "done")
     each = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in taken.items())
-    _say(f"{sum(taken.values()) / 60:.1f} minutes in all: {each}")
-    _say(f"what they printed is in {_shown(LOGS)}")
+    _say(f"{sum(taken.values()) / 60:.1f} minutes in total: {each}")
+    _say(f"logs are in {_shown(LOGS)}")
     for name, reason in failed.items():
         _say(f"FAILED: {name}: {reason}")
     return 1 if failed else 0
@@ -77,7 +77,7 @@ def ended(argv: Sequence[str], log: Path, limit: float) -> str:
     finally:
         _end(process)
     if not in_time:
-        return f"it took longer than {limit:.0f} seconds and was ended"
+        return f"timed out after {limit:.0f} seconds"
     return f"{FAILED} {process.returncode}" if process.returncode else ""
 
 
@@ -140,7 +140,7 @@ def _suites(text: str) -> tuple[str, ...]:
     names = tuple(name.replace("-", "_") for name in text.split(","))
     unknown = [name for name in names if name not in NAMES]
     if unknown:
-        raise argparse.ArgumentTypeError(f"there is no {unknown[0]!r}; there are {', '.join(NAMES)}")
+        raise argparse.ArgumentTypeError(f"unknown suite {unknown[0]!r}; use {', '.join(NAMES)}")
     return names
 
 

@@ -16,8 +16,7 @@ SUITE = Suite(
     "Time for each call at 8 connections",
     {"load": host_load.measure, "memory": host_memory.measure},
     """\
-All hosts are taken in turns, in rounds; what counts is the median of the rounds, and the lowest and the highest of them
-say how far it can be trusted.""",
+The hosts run in rounds, one after the other. Tables show the median of the rounds, and the lowest and the highest.""",
 )
 
 if __name__ == "__main__":

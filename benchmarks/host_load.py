@@ -1,4 +1,4 @@
-"""Calls a second and how long they take, at 8 connections: our host against others."""
+"""Calls per second and how long they take, at 8 connections: our host against others."""
 
 import statistics
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -28,12 +28,12 @@ OURS = {
     FUNCTION: FUNCTION_SKILL,
 }
 _ABOUT = f"""
-`wrk` with {CONNECTIONS} connections from a second process, each host in a process of its own, in turns; what counts is
-the median of the rounds. The skill is one script that reads a text and gives it back, the same for all that run one.
-Ours is `openskills serve` with everything on: a key for each call, input schema, a line of log, metrics, the history.
-"{FORK}" is a fresh process for each call, forked from a warm interpreter; "{SPAWN}" and "{NAIVE}" start an
-interpreter for each call. "{FASTMCP}" and "{BENTO}" call a function in their own process that does nothing; so does
-"{FUNCTION}". The bare routes of FastAPI do no more than read the text and answer, on the same server (uvicorn, uvloop).
+`wrk` with {CONNECTIONS} connections from a second process; each host is a separate process. The skill is one script
+that echoes a text, the same for all hosts that run scripts. OpenSkill is `openskills serve` with all features
+enabled: API keys, input schema, access log, metrics, history. "{FORK}" forks a new process for each call from a warm
+interpreter; "{SPAWN}" and "{NAIVE}" start an interpreter for each call. "{FASTMCP}", "{BENTO}" and "{FUNCTION}" call
+a function in the server process that does nothing. The bare routes of FastAPI only read the text and answer, on the
+same server (uvicorn, uvloop).
 """
 
 Servers = Callable[[Path], AbstractAsyncContextManager[Address]]
@@ -101,14 +101,14 @@ async def measure(at: Surroundings) -> Part:
                 except NoAnswers as error:
                     if name in OURS:
                         raise
-                    missing[name] = f"{name}: it served no more: {error}"
+                    missing[name] = f"{name}: stopped serving: {error}"
                     continue
                 if number:
                     loads[name].append(load)
     # Whoever broke down in the middle has no number that could be compared.
     taken = {name: Round(tuple(one)) for name, one in loads.items() if name not in missing}
     return Part(
-        "Calls a second",
+        "Calls per second",
         _ABOUT,
         _targets(taken, missing),
         f"{_table(taken)}\n\nEach in {rounds} rounds of {seconds} seconds; medians of the rounds.",
@@ -149,15 +149,23 @@ def _targets(taken: Mapping[str, Round], missing: Mapping[str, str]) -> list[Tar
     calm = taken[FUNCTION].p99 / taken[BARE].p99 if BARE in taken else None
     failed = sum(one.failed for name, one in taken.items() if name in OURS)
     return [
-        ratio("`cli:python`: calls a second, times of a host that starts an interpreter per call", FORK, NAIVE, 10),
-        ratio("`cli:python`: calls a second, times of FastMCP with a function that does nothing", FORK, FASTMCP, 1, 2),
-        ratio("`cli:python`: calls a second, times of BentoML with a function that does nothing", FORK, BENTO, 1, 2),
-        Target("`cli:python`: p99, times of p50", spread, 4, at_least=False),
-        ratio("`inproc`: calls a second, times of a bare route of FastAPI", FUNCTION, BARE, 0.5, 2),
-        Target("`inproc`: p99, times of a bare route of FastAPI", calm, 2, at_least=False, why=missing.get(BARE, "")),
-        ratio("sandbox: calls a second, times of spawn in the sandbox", IN_SANDBOX, SPAWN_IN_SANDBOX, 5),
-        ratio("sandbox: calls a second, times of those without a sandbox", IN_SANDBOX, FORK, 0.9, 2),
-        Target("answers of our host that were no success", failed, 0, at_least=False, unit="answers", digits=0),
+        ratio(
+            "`cli:python`: calls per second, relative to a host that starts an interpreter per call", FORK, NAIVE, 10
+        ),
+        ratio(
+            "`cli:python`: calls per second, relative to FastMCP with a function that does nothing", FORK, FASTMCP, 1, 2
+        ),
+        ratio(
+            "`cli:python`: calls per second, relative to BentoML with a function that does nothing", FORK, BENTO, 1, 2
+        ),
+        Target("`cli:python`: p99, relative to p50", spread, 4, at_least=False),
+        ratio("`inproc`: calls per second, relative to a bare route of FastAPI", FUNCTION, BARE, 0.5, 2),
+        Target(
+            "`inproc`: p99, relative to a bare route of FastAPI", calm, 2, at_least=False, why=missing.get(BARE, "")
+        ),
+        ratio("sandbox: calls per second, relative to spawn in the sandbox", IN_SANDBOX, SPAWN_IN_SANDBOX, 5),
+        ratio("sandbox: calls per second, relative to those without a sandbox", IN_SANDBOX, FORK, 0.9, 2),
+        Target("failed calls to OpenSkill", failed, 0, at_least=False, unit="calls", digits=0),
     ]
 
 
@@ -169,7 +177,7 @@ def _table(taken: Mapping[str, Round]) -> str:
         low, high = one.spread("rate")
         cells = [f"{one.rate:,.0f}", f"{low:,.0f} to {high:,.0f}", against]
         rows.append([name, *cells, f"{one.p50 * 1000:.2f} ms", f"{one.p99 * 1000:.2f} ms"])
-    head = ["", "calls a second", "lowest to highest round", "against an interpreter per call", "p50", "p99"]
+    head = ["", "calls per second", "lowest to highest round", "vs. an interpreter per call", "p50", "p99"]
     return plain_table(head, rows)
 
 

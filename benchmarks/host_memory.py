@@ -13,8 +13,9 @@ SKILL = "local_reuse"
 FORKED = "local_fork"
 _WARM_SECONDS, _SHARE = 4, 0.1
 _ABOUT = f"""
-Memory (PSS) of the host and all its processes: after {_WARM_SECONDS} seconds of calls, and after {CALLS:,} of them, a
-tenth in processes of their own and the others in one that is used again, with everything on. One host, once.
+Memory (PSS) of the host and all its processes after {_WARM_SECONDS} seconds of calls, and after {CALLS:,} calls, a
+tenth of them in new processes and the others in a reused one, with all features enabled. Measured once, with one
+host.
 """
 
 
@@ -32,7 +33,7 @@ async def measure(at: Surroundings) -> Part:
                 sizes.append((done, memory_of(pid) / 1e6))
     first, last = sizes[0][1], sizes[-1][1]
     # How many calls it were at the end is in the table: a promise has one name in every run.
-    what = f"memory after {calls:,} calls, times of that after {_WARM_SECONDS} seconds of them"
+    what = f"memory after {calls:,} calls, relative to {_WARM_SECONDS} seconds of calls"
     target = Target(what, last / first, 1.3, at_least=False, digits=2)
     rows = [[f"{done:,}", f"{size:.0f} MB"] for done, size in (sizes[0], sizes[len(sizes) // 2], sizes[-1])]
     return Part("Memory", _ABOUT, [target], plain_table(["calls", "memory"], rows), raw={"sizes": sizes})

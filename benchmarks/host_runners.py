@@ -1,4 +1,4 @@
-"""How many calls of a small script the runners of the host serve, without HTTP around them: calls a second, in turns.
+"""How many calls of a small script the runners of the host serve, without HTTP around them: calls per second, in turns.
 
     .venv/bin/python benchmarks/host_runners.py [ROUNDS]
 
@@ -37,7 +37,7 @@ Once = Callable[[], Awaitable[None]]
 
 
 async def rate(once: Once) -> float:
-    """Calls a second, `CONCURRENCY` at a time."""
+    """Calls per second, `CONCURRENCY` at a time."""
     done, until = 0, time.perf_counter() + SECONDS
 
     async def worker() -> None:

@@ -146,7 +146,7 @@ async def served(
 
 async def _answers(address: str, process: "subprocess.Popen[bytes]", log: Path, within: float) -> None:
     deadline = asyncio.get_running_loop().time() + within
-    why = f"it did not begin to serve within {within:g} seconds"
+    why = f"did not start within {within:g} seconds"
     async with httpx2.AsyncClient(trust_env=False) as client:
         while asyncio.get_running_loop().time() < deadline:
             if process.poll() is not None:

@@ -77,12 +77,12 @@ async def pressed(
         *argv, address.url, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
     output, _ = await process.communicate()
-    last = (output.decode("utf-8", "replace").strip().splitlines() or ["wrk said nothing"])[-1]
+    last = (output.decode("utf-8", "replace").strip().splitlines() or ["wrk printed nothing"])[-1]
     if process.returncode or not last.startswith("{"):
         raise NoAnswers(last)
     found = json.loads(last)
     if not found["requests"]:
-        raise NoAnswers("not one request was answered")
+        raise NoAnswers("no request was answered")
     micro = 1_000_000
     rate = found["requests"] / (found["microseconds"] / micro)
     return Load(rate, found["p50"] / micro, found["p99"] / micro, found["requests"], found["failed"])

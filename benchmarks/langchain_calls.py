@@ -13,11 +13,11 @@ from running_part import Part, Surroundings, raw_series, series_table
 from sampling import Way, in_turns, timed
 
 _ABOUT = f"""
-The hook of each middleware around a call of the model, in the second turn of a thread, from the request that it gets to
-the request that the model gets, and back with the answer. Everybody lists every skill. "{BARE}" is the floor: the
-same agent and the same model without skills. The second table is a whole turn with one call of a model that answers at
-once: reading the checkpoint, the middleware, the call, and writing the next checkpoint. In it `SkillsMiddleware` also
-looks whether a skill on disk has changed, which deepagents does not do after the beginning of a thread.
+The model-call hook of each middleware in the second turn of a thread: from the request that it receives to the
+request that the model receives, and back. All of them list all skills. "{BARE}" is the baseline: the same agent and
+model without skills. The second table is a whole turn with one call of a model that answers immediately: reading the
+checkpoint, the middleware, the call, and writing the next checkpoint. It includes that `SkillsMiddleware` checks
+whether skills have changed on disk, which deepagents only does at the start of a thread.
 """
 _FEWER = 4
 
@@ -35,7 +35,7 @@ async def measure(at: Surroundings) -> Part:
     times = {name: one.median for name, one in found.items()}
     targets = [
         Target(
-            f"a model call with {count:,} skills, {name}: times of {UPSTREAM}",
+            f"a model call with {count:,} skills, {name}: relative to {UPSTREAM}",
             times[name] / times[UPSTREAM],
             1,
             at_least=False,

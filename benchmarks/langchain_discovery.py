@@ -18,9 +18,9 @@ FLOOR = "only reading the files"
 FIRST, LATER = "OpenSkill, the first thread", "OpenSkill, every other thread"
 
 _ABOUT = f"""
-`before_agent` of deepagents' middleware and of ours in a thread that has no list of skills yet, through the same
-`FilesystemBackend`. "{FIRST}" has nothing to remember; in the others whatever did not change on disk is not read again.
-"{FLOOR}" is the floor: every `SKILL.md` opened, read and closed, and nothing done with it.
+`before_agent` of deepagents' middleware and of ours in a thread without a list of skills, using the same
+`FilesystemBackend`. "{FIRST}" has an empty cache; later threads do not read unchanged files again. "{FLOOR}" is the
+baseline: open, read and close each `SKILL.md`.
 """
 
 
@@ -43,7 +43,7 @@ async def measure(at: Surroundings) -> Part:
     most = max(found)
     times = {name: series.median for name, series in found[most].items()}
     targets = [
-        Target(f"{most:,} skills, {name}: times faster than deepagents", times[UPSTREAM] / times[name], LEAST)
+        Target(f"{most:,} skills, {name}: faster than deepagents", times[UPSTREAM] / times[name], LEAST)
         for name in (FIRST, LATER)
     ]
     bars = [Bar(name, seconds, ours=name not in (FLOOR, UPSTREAM)) for name, seconds in times.items()]

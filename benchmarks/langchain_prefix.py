@@ -18,13 +18,13 @@ from openskills.tokens import estimate_tokens
 SKILLS, LEAST = 100, 95
 
 _ABOUT = f"""
-Three turns over {SKILLS} skills: five skills are loaded and two unloaded, one in each step. "Kept" is how much of the
-request before stands unchanged at the beginning of this one; what is not kept has to be read again by the model, and
-paid for. The marked list, which is the default, shows `[Loaded]` in the middle of the
-prompt, so everything behind it changes with every load. The stable list never changes anything. With
-`SkillRuntimeMiddleware` a load changes nothing, and what is unloaded leaves the request: it is smaller, and what stands
-behind the gap has to be read again. deepagents reads `SKILL.md` as a file and cannot unload; in those steps it lists
-the skill's folder. "{BARE}" is the floor: a tool that reads a skill's text, and no list of skills.
+Three turns over {SKILLS} skills: five skills are loaded and two unloaded, one in each step. "Reuse" is the share of
+the previous request that is an unchanged prefix of this one; a model has to process the rest again. The marked list,
+which is the default, shows `[Loaded]` in the middle of the prompt, so each load changes everything after it. The
+stable list does not change. With `SkillRuntimeMiddleware` a load changes nothing, and unloading removes the text from
+the request, which makes it smaller but invalidates the cache after the gap. deepagents reads `SKILL.md` as a file and
+cannot unload; it lists the skill's folder in those steps. "{BARE}" is the baseline: a tool that reads a skill's text,
+without a list of skills.
 """
 
 
@@ -36,7 +36,7 @@ async def measure(at: Surroundings) -> Part:
     played = [await _play(name, root) for name in (BARE, UPSTREAM, MARKED, STABLE, RUNTIME)]
     new = {one.way: one.uncached for one in played}
     targets = [
-        Target(f"{one.way}: the least that is kept of the request before", one.least, LEAST, unit="%")
+        Target(f"{one.way}: lowest reuse of the previous request", one.least, LEAST, unit="%")
         for one in played
         if one.way == STABLE
     ]
@@ -44,11 +44,11 @@ async def measure(at: Surroundings) -> Part:
         "",
         "requests",
         "tokens sent",
-        "least kept",
+        "lowest reuse",
         "cached of all",
         "new tokens",
-        f"against {BARE}",
-        f"against {UPSTREAM}",
+        f"vs. {BARE}",
+        f"vs. {UPSTREAM}",
     ]
     rows = [
         [
@@ -72,7 +72,7 @@ async def measure(at: Surroundings) -> Part:
         }
         for one in played
     }
-    return Part("What a prompt cache keeps", _ABOUT, targets, plain_table(head, rows), raw=raw)
+    return Part("Prompt cache reuse", _ABOUT, targets, plain_table(head, rows), raw=raw)
 
 
 async def _play(name: str, root: Path) -> Played:

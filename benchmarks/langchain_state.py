@@ -18,12 +18,11 @@ FEW = 16
 """The most skills that `SkillsMiddleware` keeps in checkpoints."""
 
 _ABOUT = f"""
-The bytes of the channels about skills that a checkpointer has to keep after one turn in which a skill was loaded. The
-conversation itself is not counted; in ours it has the text of a loaded skill once, as in deepagents' the result of
-`read_file`, and with `SkillRuntimeMiddleware` only the line `loaded: NAME`. The last row is a longer thread with
-all its earlier checkpoints: everything that was ever written about skills. The second table is the whole of the same
-checkpoints, conversation included, against "{BARE}": an agent that has a tool which reads the skill's text, and
-nothing else.
+Bytes of the state channels about skills in a checkpoint after one turn in which a skill was loaded. The conversation
+is not counted: in ours it contains the text of a loaded skill once, as deepagents' contains the result of
+`read_file`; with `SkillRuntimeMiddleware` it only contains the line `loaded: NAME`. The last row is a longer thread
+with all its checkpoints. The second table counts the same checkpoints including the conversation, compared with
+"{BARE}": an agent that only has a tool which reads the skill's text.
 """
 WAYS = (UPSTREAM, MARKED, STABLE, RUNTIME)
 
@@ -47,7 +46,7 @@ async def measure(at: Surroundings) -> Part:
     most = max(found)
     targets = [
         Target(
-            f"state in a checkpoint at {most:,} skills, {name}: times smaller than {UPSTREAM}",
+            f"state in a checkpoint at {most:,} skills, {name}: smaller than {UPSTREAM}",
             found[most][UPSTREAM].skills / found[most][name].skills,
             LEAST,
         )
@@ -68,7 +67,7 @@ async def measure(at: Surroundings) -> Part:
         **{title: {name: sizes[name].skills for name in WAYS} for title, sizes in named.items()},
         "everything": {title: {name: one.everything for name, one in sizes.items()} for title, sizes in named.items()},
     }
-    return Part("Keeping a thread", _ABOUT, targets, "\n\n".join(tables), raw=raw)
+    return Part("Checkpoint size", _ABOUT, targets, "\n\n".join(tables), raw=raw)
 
 
 def _cell(sizes: Mapping[str, Kept], name: str) -> str:

@@ -45,19 +45,19 @@ HEADERS = {
 SCRIPT = "import json, sys\nprint(json.dumps({'success': True, 'data': json.load(sys.stdin)['input']}))\n"
 
 _CALLS = f"""
-`wrk` with {CONNECTIONS} connections from a second process: `tools/call` of the revision 2026-07-28, for a tool that
-gives a text back. {OURS} is `openskills serve` with everything on, and the tool is a hosted skill: input schema,
-admission, a line of log, metrics, the history. {THEIRS} 4.1.2 calls a function, without sessions and with plain JSON.
+`wrk` with {CONNECTIONS} connections from a second process: `tools/call` (revision 2026-07-28) of a tool that echoes a
+text. {OURS} is `openskills serve` with all features enabled, and the tool is a hosted skill: input schema, admission,
+access log, metrics, history. {THEIRS} 4.1.2 calls a function, without sessions and with plain JSON.
 """
 _RUNNING = """
-One client, one call after the other: `skill_run` of a script, in the sandbox and in a warm workspace, over `/mcp` and
-with `SkillSession.call` in the process of the caller; and the same script as a hosted skill over
-`POST /skills/ID:invoke`, which has no workspace whose skill is looked through and whose new files are collected.
+One client with sequential calls: `skill_run` of a script in the sandbox, in a warm workspace, over `/mcp` and with
+`SkillSession.call` in the process of the caller; and the same script as a hosted skill with `POST /skills/ID:invoke`,
+which does not check a workspace's skill for changes or collect files.
 """
 _LISTING = f"""
-One client lists all {LISTED:,} skills with `skills/list` (SEP-2640), page by page: front matter, digest and size of
-every file. {THEIRS} 4.1.2 is `SkillsDirectoryProvider` with `SkillsExtension`. Both have listed them before. What is
-promised in milliseconds is the fastest of all, because it depends on what else the machine does.
+One client lists all {LISTED:,} skills with `skills/list` (SEP-2640), page by page: front matter, and digest and size
+of each file. {THEIRS} 4.1.2 is `SkillsDirectoryProvider` with `SkillsExtension`. Both have listed them before. The
+target in milliseconds is for the fastest run, because it depends on what else the machine does.
 """
 
 
@@ -115,7 +115,7 @@ async def serve_theirs(scratch: Path, skills: Path) -> AsyncGenerator[str]:
 
 
 async def measure_calls(at: Surroundings) -> Part:
-    """Calls a second of a tool that does nothing."""
+    """Calls per second of a tool that does nothing."""
     skills = write_skills(at.scratch / "skills", 2)
     seconds, rounds = (1.0, 1) if at.extent == TINY else (3.0, 5)
     loads: dict[str, list[Load]] = {OURS: [], THEIRS: []}
@@ -131,13 +131,13 @@ async def measure_calls(at: Surroundings) -> Part:
             await _press({OURS: urls[OURS]}, loads, at.scratch, seconds, rounds)
     rates = {name: statistics.median(load.rate for load in found) for name, found in loads.items() if found}
     ratio = rates[OURS] / rates[THEIRS] if THEIRS in rates else None
-    promise = f"calls a second of a tool that does nothing, times of {THEIRS}"
+    promise = f"calls per second of a tool that does nothing, relative to {THEIRS}"
     rows = [[name, f"{rate:,.0f}"] for name, rate in rates.items()]
     return Part(
         "A tool that does nothing",
         _CALLS,
         [Target(promise, ratio, 1.0, digits=2, why="; ".join(missing))],
-        plain_table(["", "calls a second"], rows),
+        plain_table(["", "calls per second"], rows),
         [Bar(name, 1 / rate, ours=name == OURS) for name, rate in rates.items()],
         missing,
         {"rates": rates},
@@ -202,7 +202,7 @@ async def measure_running(at: Surroundings) -> Part:
         _RUNNING,
         [
             Target(
-                f"skill_run over MCP, times of {other}",
+                f"skill_run over MCP, relative to {other}",
                 found[mcp].median / found[other].median,
                 bound,
                 at_least=False,
@@ -250,7 +250,7 @@ async def measure_listing(at: Surroundings) -> Part:
         _LISTING,
         [
             Target(f"listing {count:,} skills", fastest, MAX_LISTING, at_least=False, unit="ms"),
-            Target(f"listing {count:,} skills, times faster than {THEIRS}", ratio, 1.0, why=why),
+            Target(f"listing {count:,} skills, faster than {THEIRS}", ratio, 1.0, why=why),
         ],
         series_table(found),
         missing=missing,

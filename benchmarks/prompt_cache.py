@@ -11,9 +11,9 @@ from suite import COUNTED, Suite, main
 
 SUITE = Suite(
     "prompt_cache",
-    "What a prompt cache keeps",
+    "Prompt cache reuse",
     __doc__,
-    "Tokens that no prompt cache has",
+    "Uncached tokens",
     {"modes": cache_modes.measure, "curves": cache_curves.measure},
     COUNTED,
 )

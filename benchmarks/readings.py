@@ -79,7 +79,7 @@ async def take_turns(
 
 def turns_table(series: Mapping[str, Series], base: str, found: Mapping[str, int] | None = None) -> str:
     """Medians, quartiles and how often each was taken, against one of them; `found` is how many skills each saw."""
-    head = ["", "median", "half of the times lie in", "times taken", f"against {base}"]
+    head = ["", "median", "interquartile range", "runs", f"vs. {base}"]
     rows: list[list[str]] = []
     for name, one in series.items():
         low, high = map(time_text, one.quartiles)

@@ -6,7 +6,7 @@ LONGEST = 200
 def last_line(said: str) -> str:
     """What a program said last, in one line: of a traceback, what went wrong."""
     spoken = (line for line in reversed(said.splitlines()) if line.strip())
-    return one_line(next(spoken, "it said nothing"))
+    return one_line(next(spoken, "no output"))
 
 
 def one_line(text: str) -> str:

@@ -9,8 +9,8 @@ from xml.sax.saxutils import escape
 
 _HEAD = """# Benchmarks
 
-Every number here comes from one run of a script in `benchmarks/`; run it yourself with `make bench`. Only ratios of one
-run mean anything: absolute times depend on the machine.
+All numbers are from one run of the scripts in `benchmarks/`; `make bench` repeats it. Compare ratios within a run:
+absolute times depend on the machine.
 """
 _SECTIONS = (
     "discovery",
@@ -25,6 +25,8 @@ _SECTIONS = (
     "selection",
     "scale",
     "safety",
+    "console",
+    "scale_out",
 )
 
 
@@ -83,11 +85,13 @@ text{fill:#57606a}.title{fill:#1f2328;font-size:16px;font-weight:bold}.ours{fill
 
 def promises(targets: Sequence[Target]) -> str:
     """The table of promises."""
-    return "\n".join(["| promise | bound | measured | kept |", "|---|---|---|---|", *(one.row() for one in targets)])
+    return "\n".join(["| target | bound | measured | met |", "|---|---|---|---|", *(one.row() for one in targets)])
 
 
 def write_section(docs: Path, name: str, text: str) -> None:
     """Renew one benchmark's section of `benchmarks.md` below `docs`, and leave the others as they are."""
+    if name not in _SECTIONS:
+        raise ValueError(f"unknown section {name!r}; add it to _SECTIONS")
     path = docs / "benchmarks.md"
     sections = _sections(path.read_text("utf-8")) if path.exists() else {}
     sections[name] = text.strip()
@@ -138,7 +142,7 @@ def _durations(docs: Path, names: Sequence[str]) -> list[str]:
     each = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in taken.items())
     silent = [name for name in names if name not in taken]
     without = f" (without {', '.join(silent)})" if silent else ""
-    return [f"How long they took: {each}; together {sum(taken.values()) / 60:.1f} minutes{without}.\n"]
+    return [f"Duration: {each}; total {sum(taken.values()) / 60:.1f} minutes{without}.\n"]
 
 
 def _seconds(docs: Path, name: str) -> float | None:

@@ -16,8 +16,8 @@ FILES, SIZE = 100, 1_000_000
 READ, COLLECTED = "reading the files", "OpenSkill, collect"
 
 _ABOUT = f"""
-{FILES} files of 1 MB in `out/`. Reading is `open` and `read` of paths that are known. Collecting finds them by a
-pattern, opens each without following a link, tells its type, and brings the bytes back under limits.
+{FILES} files of 1 MB in `out/`. The baseline is `open` and `read` of known paths. Collecting finds files with a
+pattern, opens each without following links, detects its type, and returns its content within limits.
 """
 
 
@@ -35,7 +35,7 @@ async def measure(at: Surroundings) -> Part:
     return Part(
         "Collecting files",
         _ABOUT,
-        [Target(f"collecting {FILES} files of 1 MB: times of reading them", ratio, 2, at_least=False, digits=2)],
+        [Target(f"collecting {FILES} files of 1 MB: relative to reading them", ratio, 2, at_least=False, digits=2)],
         series_table(found, base=READ),
         raw=raw_series(found),
     )

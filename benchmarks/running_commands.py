@@ -31,16 +31,15 @@ _EXECUTOR = ", executor only"
 _NEW = "OpenSkill, sandbox, new each time"
 _COMMANDS = {"true": ("true",), "python -c pass": (PYTHON, "-c", "pass")}
 _ABOUT = f"""
-`true` and `python -c pass` in a workspace that has been used before, with a skill of 20 files staged. "{BARE}" is
-`subprocess.run(argv, capture_output=True)`; it is measured anew beside each group, because neighbours in turn also
-share the caches of the processors. Ours is `CommandRunner.run`, which is what the command line calls: the policy, the
-audit log, the variables, the executor, the result. "Executor only" leaves out what is around the executor: that is
-what the promises are about, since they compare starting a command with starting a command. "With
-out/**" also collects what the command wrote, which trpc-agent-py always does. trpc-agent-py 1.2.0 runs `skill_run` of
-a loaded skill with its local executor, which isolates nothing. "{BWRAP}" has new namespaces, the whole file system
-read-only, and no more: no limits, no filter of system calls, no user of its own. In a workspace that has been used
-before, a sandbox that the last command left as it found it is used again; "new each time" is without that
-(`OPENSKILL_SANDBOX_KEPT=0`). In containers, Python is the image's.
+`true` and `python -c pass` in a warm workspace with a staged skill of 20 files. "{BARE}" is `subprocess.run(argv,
+capture_output=True)`; it is measured again for each group, because variants that run after each other share processor
+caches. OpenSkill is `CommandRunner.run`, as the command line calls it: policy, audit log, environment, executor,
+result. "Executor only" leaves out everything around the executor; the targets are for it, because they compare
+starting a command with starting a command. "With out/**" also collects the files that the command wrote, which
+trpc-agent-py always does. trpc-agent-py 1.2.0 runs `skill_run` of a loaded skill with its local executor, which
+isolates nothing. "{BWRAP}" has new namespaces and a read-only file system, but no limits, no system call filter and
+no separate user. In a warm workspace, a sandbox is reused if the last command left it unchanged; "new each time"
+disables that (`OPENSKILL_SANDBOX_KEPT=0`). In containers, Python is the image's.
 """
 
 
@@ -77,8 +76,8 @@ def _targets(title: str, groups: Sequence[Mapping[str, Series]], missing: Mappin
     sandbox = (over[0] - over[1]) * 1000 if over is not None else None
     why = missing.get(SANDBOX, "")
     return [
-        Target(f"`{title}`, local: times of {BARE}", local / beside, 1.5, at_least=False, digits=2),
-        Target(f"`{title}`, sandbox: over {BARE}", sandbox, 8, at_least=False, unit="ms", why=why),
+        Target(f"`{title}`, local: relative to {BARE}", local / beside, 1.5, at_least=False, digits=2),
+        Target(f"`{title}`, sandbox: overhead over {BARE}", sandbox, 8, at_least=False, unit="ms", why=why),
     ]
 
 

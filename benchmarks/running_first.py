@@ -20,9 +20,9 @@ from openskills.subprocesses import run_program
 FIRST, LATER, AT_ONCE = "first command", "second command", "first command, without a pause"
 BOUND, PAUSE = 150.0, 0.5
 _ABOUT = f"""
-Each measurement is a new process with a new state directory: a session, `skill_load` of a skill with scripts,
-{PAUSE:g} seconds in which a model would answer, and two calls of `skill_run`, all in the sandbox. The workspace is
-opened while the model answers; the self-test of the sandbox is a part of that.
+Each measurement is a new process with a new state directory: a session, `skill_load` of a skill with scripts, a pause
+of {PAUSE} seconds in place of a model's answer, and two calls of `skill_run`, all in the sandbox. The workspace is
+opened, and the sandbox tests itself, during the pause.
 """
 _PROGRAM = """
 import asyncio, json, sys, time

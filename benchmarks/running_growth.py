@@ -16,11 +16,10 @@ FLAT = 1.25
 _YOUNG = 10
 
 _ABOUT = f"""
-`true` in workspaces whose skill has more and more files, and in workspaces in which more and more commands have
-been run, each of which left a file in its run directory. The growth is that of a power law fitted to the medians,
-from the smallest to the largest: 1 is flat, and up to {FLAT} is what the spread of the times can make of flat.
-"Staged again" takes the unchanged skill once more before each run, which has to look at every file, and is not part
-of a run.
+`true` in workspaces whose skill has more and more files, and in workspaces in which more and more commands have run,
+each of which left a file in its run directory. Growth is that of a power law fitted to the medians, from the smallest
+to the largest: 1 is constant, and values up to {FLAT} can be noise. "Staged again" stages the unchanged skill before
+each run, which checks every file and is not part of a run.
 """
 
 
@@ -51,7 +50,7 @@ async def measure(at: Surroundings) -> Part:
 def _target(name: str, kind: str, sizes: Sequence[int], found: dict[int, Series]) -> Target:
     ends = f"{sizes[0]:,} to {sizes[-1]:,} {'files in the skill' if kind == 'files' else 'earlier runs'}"
     value = growth([(size, found[size].median) for size in sizes])
-    return Target(f"cost of a run, {name}, from {ends}: grows by", value, FLAT, at_least=False, digits=2)
+    return Target(f"growth of the cost of a run, {name}, from {ends}", value, FLAT, at_least=False, digits=2)
 
 
 def _label(kind: str, size: int) -> str:

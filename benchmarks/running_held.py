@@ -31,11 +31,10 @@ _PATIENCE = 30.0
 _SEED = 20261115
 
 _ABOUT = """
-Sessions, each with a workspace, a sandbox and an interactive `bash` on a terminal, all held at once by one process.
-Memory is the proportional share (PSS) of all their processes and of what this process grew by, divided by their
-number; what the kernel takes for them is shown beside it, from what the machine has left. A round trip sends a sum
-to a shell and ends when its result has come back, one after the other, while all others are open. After closing,
-none of the processes may be left.
+Sessions in one process, each with a workspace, a sandbox and an interactive `bash` on a terminal, all open at the
+same time. Memory is the proportional set size (PSS) of all their processes plus the growth of the parent process, per
+session; the memory that the machine lost, which includes the kernel's, is listed separately. A round trip sends a sum
+to one shell and waits for the result, while all others are open. After closing, no process may be left.
 """
 
 
@@ -64,19 +63,19 @@ async def measure(at: Surroundings) -> Part:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 3:
         why = one_line(done.stderr)
-        return Part("Many at once", _ABOUT, _targets(count, None, why), "", missing=[f"the sandbox: {why}"])
+        return Part("Many open sandboxes", _ABOUT, _targets(count, None, why), "", missing=[f"the sandbox: {why}"])
     if done.returncode:
         raise RuntimeError(f"holding {count} sandboxes failed:\n{done.stderr}")
     held = Held(**json.loads(done.stdout.splitlines()[-1]))
-    return Part("Many at once", _ABOUT, _targets(count, held, ""), _table(held), raw=asdict(held))
+    return Part("Many open sandboxes", _ABOUT, _targets(count, held, ""), _table(held), raw=asdict(held))
 
 
 def _targets(count: int, held: Held | None, why: str) -> list[Target]:
     memory = held.memory / 1e6 if held and not held.unreadable else None
     why = why or "the memory of other users' processes cannot be read"
     return [
-        Target(f"{count} sandboxes held: memory of each", memory, 3, at_least=False, unit="MB", why=why),
-        Target(f"{count} sandboxes held: p95 of a round trip", held and held.trip_p95 * 1000, 5, False, "ms", why=why),
+        Target(f"{count} open sandboxes: memory of each", memory, 3, at_least=False, unit="MB", why=why),
+        Target(f"{count} open sandboxes: p95 of a round trip", held and held.trip_p95 * 1000, 5, False, "ms", why=why),
         Target(f"{count} sandboxes closed: processes left", held and held.left, 0, False, "processes", 0, why=why),
     ]
 
@@ -84,10 +83,10 @@ def _targets(count: int, held: Held | None, why: str) -> list[Target]:
 def _table(held: Held) -> str:
     rows = [
         ("processes of all sandboxes", f"{held.processes:,}"),
-        ("memory of each (PSS, with our own growth)", f"{held.memory / 1e6:.2f} MB"),
-        ("what the machine has less, for each", f"{held.machine / 1e6:.2f} MB"),
-        ("workspace made and prompt seen: median", time_text(held.opened)),
-        ("workspace made and prompt seen: p95", time_text(held.opened_p95)),
+        ("memory of each (PSS, with growth of the parent)", f"{held.memory / 1e6:.2f} MB"),
+        ("memory lost by the machine, for each", f"{held.machine / 1e6:.2f} MB"),
+        ("workspace opened and prompt shown: median", time_text(held.opened)),
+        ("workspace opened and prompt shown: p95", time_text(held.opened_p95)),
         ("round trip: median", time_text(held.trip)),
         ("round trip: p95", time_text(held.trip_p95)),
         ("all closed in", time_text(held.closed)),

@@ -28,15 +28,15 @@ NO_PROMPT_BOUND = 0.1
 _FEWER = 6
 
 _ABOUT = f"""
-A shell loop runs already, reads a line, and answers with a line and a prompt. The first two tables are round trips of
-processes: a line is written, and the clock stops when the answer and the prompt have been read. The floor is bash on
-a bare pipe or terminal with asyncio, in the same event loop; ours is `Process.write` and `Process.read`. The third is
-a call of `skill_write_stdin`, ours and trpc-agent-py's (1.2.0, with its local executor: the one for containers has
-none), from the call to the result for the model, each with the waits that it has by itself. Ours returns when the
-program is blocked in a read of its input; where that cannot be seen, 75 ms after output that looks like a prompt, and
-else after 400 ms. trpc-agent-py looks 20 times a second and returns once nothing new has come for 75 ms; a line that
-is not finished, such as a prompt, is new to it each time it looks, so it returns after its 400 ms there.
-"{NO_PROMPT[2:]}" is a loop that answers and shows no prompt.
+A running shell loop reads a line, and answers with a line and a prompt. The first two tables are round trips of
+processes: a line is written, and time is taken when the answer and the prompt have been read. The baseline is bash on
+a bare pipe or terminal with asyncio, in the same event loop; OpenSkill is `Process.write` and `Process.read`. The
+third table is a call of `skill_write_stdin` of OpenSkill and trpc-agent-py 1.2.0 (with its local executor; its
+container executor does not support it), until the result for the model, with the default waiting times of each.
+OpenSkill returns when the program is blocked reading its input; where that cannot be detected, 75 ms after output
+that looks like a prompt, otherwise after 400 ms. trpc-agent-py polls 20 times per second and returns when there was
+no new output for 75 ms; an unfinished line, such as a prompt, counts as new output each time, so it returns after 400
+ms there. "{NO_PROMPT[2:]}" is a loop that answers without a prompt.
 """
 
 
@@ -77,14 +77,14 @@ async def measure(at: Surroundings) -> Part:
 def _target(name: str, tools: Mapping[str, Series], missing: Mapping[str, str]) -> Target:
     why = "; ".join(dict.fromkeys(missing[way] for way in (OURS[name], PEER) if way in missing))
     value = None if why else tools[OURS[name]].median / tools[PEER].median
-    promise = f"a line answered with a prompt, `skill_write_stdin`, {name}: times of trpc-agent-py"
+    promise = f"a line answered with a prompt, `skill_write_stdin`, {name}: relative to trpc-agent-py"
     return Target(promise, value, BOUND, at_least=False, digits=2, why=why)
 
 
 def _no_prompt_target(tools: Mapping[str, Series], missing: Mapping[str, str]) -> Target:
     way = f"{OURS['local']}{NO_PROMPT}"
     value = None if OURS["local"] in missing else tools[way].median / WAIT
-    promise = "a line answered without a prompt, `skill_write_stdin`, local: times of waiting for more output"
+    promise = "a line answered without a prompt, `skill_write_stdin`, local: relative to waiting for more output"
     return Target(promise, value, NO_PROMPT_BOUND, at_least=False, digits=2, why=missing.get(OURS["local"], ""))
 
 
@@ -102,7 +102,7 @@ def _against_both(tools: Mapping[str, Series]) -> str:
         ]
         for name, one in tools.items()
     ]
-    return plain_table(["", "median", "half of the times lie in", f"against {PIPE}", "against trpc-agent-py"], rows)
+    return plain_table(["", "median", "interquartile range", f"vs. {PIPE}", "vs. trpc-agent-py"], rows)
 
 
 async def _opened(at: Surroundings, stack: AsyncExitStack) -> _Ways:

@@ -59,7 +59,7 @@ class Part:
 def series_table(series: Mapping[str, Series], *, base: str | None = None) -> str:
     """Medians with their quartiles, and how often each was taken; with `base`, how each compares with that one."""
     compared = base is not None and base in series
-    head = ["", "median", "half of the times lie in"] + ([f"against {base}", "over it"] if compared else [])
+    head = ["", "median", "interquartile range"] + ([f"vs. {base}", "difference"] if compared else [])
     rows = [_row(head), _row(["---", "---:", "---:"] + (["---:", "---:"] if compared else []))]
     for name, one in series.items():
         low, high = one.quartiles
@@ -76,7 +76,9 @@ def repeats_text(repeats: Sequence[int]) -> str:
     if not repeats:
         return "Nothing was measured."
     least, most = min(repeats), max(repeats)
-    return f"Each was measured {_times(most) if least == most else f'{least:,} to {_times(most)}'}."
+    if least == most == 1:
+        return "One run each."
+    return f"{most:,} runs each." if least == most else f"{least:,} to {most:,} runs each."
 
 
 def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -110,10 +112,6 @@ def without_numbers(name: str, reason: str, promised: Sequence[Target]) -> Part:
     """A part that could not be measured at all; what it has promised before is answered with the reason."""
     targets = [replace(one, value=None, why=one_line(reason)) for one in promised]
     return Part(name.replace("_", " ").capitalize(), "", targets, "", missing=[reason])
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
 
 
 def _row(cells: Sequence[str]) -> str:

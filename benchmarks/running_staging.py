@@ -21,10 +21,10 @@ RUN, STAGE, FIRST = "`true` run", "staged only", "never seen before"
 PEER_RUN, PEER_STAGE = "trpc-agent-py, local, `true` run", "trpc-agent-py, staged only"
 
 _ABOUT = f"""
-A new session with a workspace of its own, in which a skill of {FILES} files is staged: for trpc-agent-py,
-`skill_run` in a new session, and `skill_load` for "{STAGE}". It puts a link to the skill's folder there, which
-commands can write through; ours is read-only and stays what it was. "{FIRST}" is a skill whose content was never
-staged on this machine: it is read, hashed and kept.
+A new session with its own workspace, in which a skill of {FILES} files is staged. trpc-agent-py runs `skill_run` in a
+new session, and `skill_load` for "{STAGE}"; it links the skill's folder, so that commands can change it, while staged
+skills of OpenSkill are read-only. "{FIRST}" is a skill whose content was never staged on this machine: it is read,
+hashed and stored.
 """
 
 

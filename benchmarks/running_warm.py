@@ -35,12 +35,12 @@ _PROGRAM, _MODULES, _TRIES = str(_PANDAS.python), ("pandas",), 10
 _PROMISE, _BOUND = "a script that imports pandas: warm, faster than cold", 20
 
 _ABOUT = f"""
-A script that imports pandas and adds three numbers, in the sandbox. Cold, its interpreter is started for it. Warm, a
-fresh process is forked for it from an interpreter in the session's own sandbox that has pandas loaded already; that
-one was started before the clock. The script says whether pandas was there. The floors isolate nothing:
-"{FORK}" is a process that runs the same code, forked from an interpreter that has pandas, with its output in a pipe;
-"{PYTHON}" is `subprocess.run` of the same code. "{RUN_WARM}" is the tool of a model, with the text
-`python scripts/sum.py` and a skill that says `openskills-warm: pandas`; "{RUN_COLD}" is a skill that does not.
+A script that imports pandas and adds three numbers, in the sandbox. Cold: a new interpreter. Warm: a new process that
+is forked from an interpreter in the session's sandbox which has already imported pandas, and was started before the
+measurement. The script reports whether pandas was loaded. The baselines isolate nothing: "{FORK}" is a process that
+runs the same code, forked from an interpreter with pandas, with its output in a pipe; "{PYTHON}" is `subprocess.run`
+of the same code. "{RUN_WARM}" is the model's tool with the command `python scripts/sum.py` and a skill with
+`openskills-warm: pandas`; "{RUN_COLD}" is a skill without it.
 """
 
 

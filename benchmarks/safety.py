@@ -16,8 +16,8 @@ SUITE = Suite(
     "",
     {"probes": safety_probes.measure, "endings": safety_endings.measure},
     """\
-Nothing here is timed: each attack is tried once in each place, in a process of its own, and what is counted is how it
-ended.""",
+Nothing is timed: each attack is tried once with each executor or library, in a separate process, and its outcome is
+counted.""",
 )
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ from safety_hosts import hosts, not_tried, subjects
 LEAKED, HUNG = "leaked", "hung"
 
 _ABOUT = """
-Commands with a time limit of one second that do everything to outlast it, one that ends and leaves its pipes to a
-grandchild, one that starts ten processes in ten ways to stay, one that writes 200 MB, and one that fills its
-directory for output with links that lead out and pipes that nobody writes to, before its files are collected. It
-*hung* when there was no answer three seconds after the time limit, or after the end of the command; it *leaked* when
-something of the command still ran two seconds later, the host grew by more than 64 MB, or something from outside was
-collected; otherwise it *held*. Where a library has nothing to collect files with, there is nothing to try.
+Commands with a timeout of one second that try to survive it, a command that exits while a grandchild keeps its pipes
+open, one that starts ten processes which try to survive it in different ways, one that writes 200 MB, and one that
+fills its output directory with links to the outside and named pipes before its files are collected. *Hung*: no answer
+within three seconds after the timeout, or after the end of the command. *Leaked*: a process of the command still ran
+two seconds later, the host grew by more than 64 MB, or a file from outside was collected. Otherwise the case was
+*held*. Cells are empty where a library does not collect files.
 """
 
 
@@ -33,7 +33,7 @@ async def measure(at: Surroundings) -> Part:
             except NotMeasured as reason:
                 missing.append(str(reason))
     targets = [_target(name, found.get(name), missing) for name in ours]
-    return Part("Endings", _ABOUT, targets, _table(found), missing=missing, raw={"cases": found})
+    return Part("Timeouts and cleanup", _ABOUT, targets, _table(found), missing=missing, raw={"cases": found})
 
 
 def _target(name: str, cases: Mapping[str, str] | None, missing: list[str]) -> Target:

@@ -21,7 +21,7 @@ from safety_ways import NOT_TRIED, PEERS, Peer
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-BARE, CONTAINER = "nothing at all", "container"
+BARE, CONTAINER = "no isolation", "container"
 OURS = ("local", "landlock", "sandbox", CONTAINER)
 """Our executors, the weakest first."""
 
@@ -66,7 +66,7 @@ class Hosts:
 
     def who(self, subject: str) -> str:
         """As whom the host of a subject runs."""
-        return "root" if subject == CONTAINER and os.geteuid() == 0 else "a user without rights"
+        return "root" if subject == CONTAINER and os.geteuid() == 0 else "unprivileged user"
 
     def _engine_of(self, executor: str) -> Mapping[str, str]:
         if executor != CONTAINER:

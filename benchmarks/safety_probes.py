@@ -13,19 +13,18 @@ from safety_hosts import BARE, Hosts, hosts, not_tried, subjects
 HELD, LEAKED, HUNG, BROKEN = "held", "leaked", "hung", "broken"
 
 _ABOUT = """
-The battery of `tests/hostile`: each probe tries to get hold of one thing that was planted around the place where a
-skill's command runs (a secret in a file, a variable, a process, a socket; a limit), and says what it got. The
-families are those of the attacks. It *held* when the probe got nothing, *leaked* when it got what it was after, and
-*hung* when there was no answer within 20 seconds; a probe that failed itself is *broken*, which says nothing about who
-holds it, and so counts against a promise. The first table has the probes that succeed on this machine, for a
-user without rights, when nothing holds them: there everybody is compared. They are the harmless ones; probes that
-would touch what is not ours are only tried where they are sure to be held, and are in the second table. Everybody
-runs as that user, in a directory that is thrown away; containers need a host that is root. What is tried of others is
-what runs commands on the machine itself, as it is by default: {others}. None of them is said to isolate anything.
-These tables are about commands: secrets, network, processes and resources here, ends and collected files in the next
-part. The other kinds of hostile input (paths in arguments, archives, `SKILL.md` and manifests, HTTP requests, crashes
-and full disks) are not in them, because they meet our own readers, host and stores, for which most of the others have
-no counterpart to compare with; they are tested in `tests/`.
+The probes of `tests/hostile`: each tries to reach one thing that was planted around the place where a skill's command
+runs (a secret in a file, a variable, a process, a socket; a limit), and reports what it got. *Held*: the probe got
+nothing. *Leaked*: it got what it tried to get. *Hung*: no answer within 20 seconds. *Broken*: the probe itself
+failed, which proves nothing and therefore counts as a failure. The first table has the probes that succeed on this
+machine for an unprivileged user without any isolation; all libraries are compared with them. These are harmless.
+Probes that could damage the machine are only tried where they are certain to be held, and are in the second table.
+All commands run as that user in a temporary directory; containers need a host that runs as root. Other libraries are
+tested with what runs commands on the machine by default: {others}. None of them claims to isolate commands. These
+tables are about commands: secrets, network, processes and resources here, timeouts and collected files in the next
+part. Other hostile input (paths in arguments, archives, `SKILL.md` and manifests, HTTP requests, crashes and full
+disks) is tested in `tests/`; it concerns our own parsers, host and stores, for which most other libraries have no
+counterpart.
 """
 
 
@@ -108,7 +107,7 @@ def _targets(asked: Mapping[str, Battery], ours: Sequence[str], missing: Sequenc
         value = None if failed is None or leaked is None else float(len(leaked) + failed)
         why = "; ".join(reason for reason in missing if reason.startswith(name))
         # How many there are is in the table: a promise has one name in every run.
-        promise = f"{name}: probes that leaked, hung or broke against its promise"
+        promise = f"{name}: probes that leaked, hung or broke, of those it must hold"
         targets.append(Target(promise, value, 0, at_least=False, unit="probes", digits=0, why=why))
     return targets
 
@@ -137,7 +136,7 @@ def _promised(asked: Mapping[str, Battery]) -> str:
         open_ones = sum(one in said.get(name, {}) for one in battery.those(LEAKED))
         cells = [len(battery.endings), counts[HELD], counts[LEAKED], open_ones, counts[HUNG], counts[BROKEN]]
         rows.append([name, *map(str, cells)])
-    return plain_table(["asked of each", "probes", HELD, LEAKED, "of them said to be open", HUNG, BROKEN], rows)
+    return plain_table(["executor", "probes", HELD, LEAKED, "documented as open", HUNG, BROKEN], rows)
 
 
 def _families(probes: Sequence[str]) -> dict[str, list[str]]:

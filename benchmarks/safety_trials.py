@@ -33,9 +33,9 @@ LIMIT, LATE = 1.0, 3.0
 """The time limit of a command, and how long after it, or after its end, an answer is late: then it hung."""
 LONG = 20.0
 FLOOD, MOST_GROWTH = 200_000_000, 64 * MIB
-WRITES, HANDS_OVER = "writes 200 MB", "ends, and a grandchild has its pipes open"
-STAYS = "starts ten processes that stay"
-LINKS, PIPE = "leaves links that lead out to be collected", "leaves a pipe to be collected that nobody writes to"
+WRITES, HANDS_OVER = "writes 200 MB", "exits, and a grandchild keeps its pipes open"
+STAYS = "starts ten processes that try to survive"
+LINKS, PIPE = "leaves links to the outside to be collected", "leaves a named pipe without a writer to be collected"
 
 _VARIABLE = os.environ.get(VARIABLE, "").encode() or b"no secret was planted"
 

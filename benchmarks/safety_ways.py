@@ -26,10 +26,10 @@ PEERS = (
     Peer("google-adk", "adk", "google/adk", "UnsafeLocalCodeExecutor"),
 )
 NOT_TRIED = {
-    "skills-ref": "it reads and checks skills, and runs none of their commands",
-    "FastMCP": "it hands out the files of skills, and runs none of their commands",
-    "containers of trpc-agent-py and google-adk": "commands are root in them, where probes are not sure to be harmless",
-    "sandboxes for deepagents, pydantic-ai-skills and google-adk": "they are services and programs of others",
+    "skills-ref": "it validates skills, but does not run commands",
+    "FastMCP": "it serves the files of skills, but does not run commands",
+    "containers of trpc-agent-py and google-adk": "commands run as root there, where probes may not be harmless",
+    "sandboxes for deepagents, pydantic-ai-skills and google-adk": "they are third-party services and programs",
 }
 """What else there is, and why it is not tried."""
 

@@ -14,7 +14,7 @@ from suite import Suite, main
 
 SUITE = Suite(
     "scale",
-    "How costs grow",
+    "Scaling",
     __doc__,
     "",
     {

@@ -26,12 +26,11 @@ _MANIFEST = "id: {id}\ntype: {type}\nentry: {entry}\nversion: '1'\ndescription: 
 _PRELOAD = "runtime: python\npreload: [openskills.skillkit]\n"
 
 _ABOUT = f"""
-`openskills serve` with one worker, in a process of its own; {tool()} calls it over connections that it keeps, each
-client again as soon as it has an answer. A "{FUNCTION}" is a skill in the host's own process, so what is measured is
-the host; a "{SCRIPT}" gets a process of its own for each call, forked from a warm interpreter, in the executor
-`local`. When the processors are busy, twice as many clients wait twice as long: that is linear. "Time for each call"
-is the time that was measured divided by the calls in it, and must not grow: more clients must not make the host
-slower.
+`openskills serve` with one worker in a separate process; {tool()} calls it over persistent connections, each client
+again as soon as it has an answer. A "{FUNCTION}" is a skill in the host's own process, which measures the host; a
+"{SCRIPT}" gets a new process for each call, forked from a warm interpreter, with the executor `local`. When the
+processors are busy, twice as many clients wait twice as long, which is linear. "Time for each call" is the measured
+time divided by the number of calls, and must not grow: more clients must not make the host slower.
 """
 
 
@@ -55,7 +54,7 @@ async def measure(at: Surroundings) -> Part:
 
 def _part(found: Mapping[str, Mapping[int, list[Load]]]) -> Part:
     waits = [Curve(f"a call, {name}", _series(loads, "median"), LINEAR) for name, loads in found.items()]
-    worst = [Curve(f"the slowest of 100, {name}", _series(loads, "p99"), LINEAR) for name, loads in found.items()]
+    worst = [Curve(f"p99, {name}", _series(loads, "p99"), LINEAR) for name, loads in found.items()]
     shares = [Curve(f"time for each call, {name}", _series(loads, "each"), FLAT) for name, loads in found.items()]
     failed = sum(load.failed for loads in found.values() for some in loads.values() for load in some)
     curves = [*waits, *worst, *shares]
@@ -63,14 +62,14 @@ def _part(found: Mapping[str, Mapping[int, list[Load]]]) -> Part:
         "Clients",
         _ABOUT,
         [
-            Target("calls that failed", float(failed), 0, at_least=False, unit="calls", digits=0),
+            Target("failed calls", float(failed), 0, at_least=False, unit="calls", digits=0),
             *targets_of([*waits, *shares], "clients"),
         ],
         f"{curves_table(curves, 'clients')}\n\n{_rates(found)}",
         raw={**raw_curves(curves), "failed": failed},
         charts=[
-            chart_of("clients", "How long a call takes", "clients", "seconds", [*waits, *worst]),
-            chart_of("host-load", "What the host needs for each call", "clients", "seconds", shares),
+            chart_of("clients", "Latency of a call", "clients", "seconds", [*waits, *worst]),
+            chart_of("host-load", "Time of the host for each call", "clients", "seconds", shares),
         ],
     )
 
@@ -84,7 +83,7 @@ def _rates(found: Mapping[str, Mapping[int, list[Load]]]) -> str:
     rows = [
         [name, *(f"{1 / _series(loads, 'each')[size].median:,.0f}" for size in sizes)] for name, loads in found.items()
     ]
-    return plain_table(["calls a second", *map(str, sizes)], rows)
+    return plain_table(["calls per second", *map(str, sizes)], rows)
 
 
 def _write_skills(scratch: Path) -> None:

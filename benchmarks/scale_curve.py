@@ -115,7 +115,7 @@ def targets_of(curves: Sequence[Curve], what: str) -> list[Target]:
 def curves_table(curves: Sequence[Curve], what: str) -> str:
     """The costs by size, the exponents, and how often each was taken."""
     sizes = sorted({size for curve in curves for size in curve.points})
-    head = [what, *(f"{size:,}" for size in sizes), "exponent", "of the larger half"]
+    head = [what, *(f"{size:,}" for size in sizes), "exponent", "exponent, larger half"]
     rows = [
         [curve.label, *map(curve.text, sizes), f"{curve.exponent:.2f}", f"{curve.last_exponent:.2f}"]
         for curve in curves

@@ -1,4 +1,4 @@
-"""What larger output files cost: brought from a workspace to the store of artifacts in pieces, with flat memory."""
+"""Costs by size of output files: brought from a workspace to the store of artifacts in pieces, with flat memory."""
 
 import asyncio
 import json
@@ -18,10 +18,10 @@ OURS, BY_HAND, MEMORY = "collect and keep", "copy by hand", "memory of the proce
 GROWS_BY = 16
 
 _ABOUT = """
-A file of a workspace becomes an artifact of the store in files: it is found by a pattern, opened without following a
-link, read in pieces, digested, written, and on the disk when the call returns. By hand it is a copy in pieces with the
-same digest, and `fsync`. Every size has a process of its own; its memory is the most that it ever had (`VmHWM`), the
-interpreter and all that is imported included.
+A file of a workspace becomes an artifact in the file store: it is found with a pattern, opened without following
+links, read in chunks, hashed, written and flushed to disk. The manual copy also reads in chunks, hashes and calls
+`fsync`. Each size runs in its own process; its memory is the peak (`VmHWM`), including the interpreter and all
+imports.
 """
 
 
@@ -41,7 +41,7 @@ async def measure(at: Surroundings) -> Part:
     largest = max(found)
     grown = (found[largest]["peak"] - found[largest]["before"]) / MB
     targets = [
-        Target(f"{bytes_text(largest)} kept: memory grows by", grown, GROWS_BY, at_least=False, unit="MB"),
+        Target(f"{bytes_text(largest)} stored: memory growth", grown, GROWS_BY, at_least=False, unit="MB"),
         *targets_of([curves[0], curves[2]], "bytes"),
     ]
     return Part(
@@ -50,7 +50,7 @@ async def measure(at: Surroundings) -> Part:
         targets,
         _table(curves),
         raw={**raw_curves(curves), "grown_mb": grown},
-        charts=[chart_of("files", "What larger output files cost", "bytes", "seconds", curves[:2])],
+        charts=[chart_of("files", "Costs by size of output files", "bytes", "seconds", curves[:2])],
     )
 
 

@@ -27,11 +27,10 @@ OPEN, LOAD, REQUEST, CLOSE, MEMORY = "open", "load a skill", "build a request", 
 STORES = ("memory", "SQLite")
 
 _ABOUT = f"""
-So many conversations at a time in one `SkillRuntime` over {SKILLS} skills: all are opened, a skill is loaded in each of
-them, a request is built for each, all are closed again. What counts is the time for all of them together, so linear
-means that each costs the same however many there are. Conversations are kept in memory, or in an SQLite file, where
-every load is on the disk when it returns. What they take of the memory is what Python's `tracemalloc` says, in a run of
-its own, after a load and a request in each.
+Concurrent conversations in one `SkillRuntime` over {SKILLS} skills: all are opened, a skill is loaded and a request
+is built in each, and all are closed. Times are for all of them together, so linear means that each costs the same.
+Conversations are stored in memory, or in an SQLite file, in which each load is flushed to disk. Memory is measured by
+`tracemalloc` in a separate run, after a load and a request in each.
 """
 
 
@@ -116,10 +115,10 @@ def _tells(step: str, store: str) -> bool:
 def _part(curves: Sequence[Curve], memory: Curve) -> Part:
     largest = max(memory.points)
     every = [*curves, memory]
-    each = f"With {largest:,} conversations each takes {memory.points[largest].median / largest / 1000:,.1f} KB."
+    each = f"With {largest:,} conversations, each takes {memory.points[largest].median / largest / 1000:,.1f} KB."
     charts = [
-        chart_of("sessions", "What more conversations cost", "conversations", "seconds for all of them", curves),
-        chart_of("memory", "What more conversations take", "conversations", "bytes", [memory]),
+        chart_of("sessions", "Time by number of conversations", "conversations", "seconds for all of them", curves),
+        chart_of("memory", "Memory by number of conversations", "conversations", "bytes", [memory]),
     ]
     return Part(
         "Sessions",

@@ -26,13 +26,12 @@ QUERIES = ("merge the pdf and report", "route an invoice", "convret an imgae", "
 REQUESTS = 20
 
 _ABOUT = f"""
-Libraries of made-up skills with front matter and bodies as long as those of real ones, in folders of at most
-{MOST_IN_ONE:,}, because one folder is searched up to 50,000 directories. "First discovery" has no index to begin
-with, "found by the index" is what a later process does, "refresh" looks whether anything has changed, "refresh, one
-changed" finds that one file has. The list is made for {BUDGET:,} tokens. "Search" answers {len(QUERIES)} queries, one
-of them with typing errors, one with words that few skills have, one that is a name; its index is made at the first
-search. The request is `session.context` of a short conversation when nothing has changed. All sizes are taken in
-turns, the largest ones less often.
+Synthetic skills with front matter and bodies as long as those of real ones, in folders of at most {MOST_IN_ONE:,},
+because discovery searches at most 50,000 directories of a folder. "First discovery" starts without an index, "found
+by the index" is a later process, "refresh" checks whether anything has changed, and "refresh, one changed" finds one
+changed file. The list is limited to {BUDGET:,} tokens. "Search" answers {len(QUERIES)} queries, including one with
+typing errors, one with rare words, and one that is a name; its index is built at the first search. The request is
+`session.context` of a short conversation when nothing has changed. The largest sizes are measured less often.
 """
 
 
@@ -53,7 +52,7 @@ class Library:
 async def measure(at: Surroundings) -> Part:
     """Every cost, over all sizes."""
     libraries = _libraries(at, sizes_of(at.extent).skills)
-    growing = Growing("Skills", _ABOUT, "What more skills cost", "skills", _COSTS)
+    growing = Growing("Skills", _ABOUT, "Time by number of skills", "skills", _COSTS)
     return await growing.measured(libraries, at)
 
 
@@ -128,7 +127,7 @@ async def _request(library: Library, stack: AsyncExitStack) -> Way:
 
 _COSTS: Costs[Library] = {
     "first discovery": (_first, LINEAR),
-    "found by the index": (_by_index, LINEAR),
+    "with the index": (_by_index, LINEAR),
     "refresh": (_refresh, LINEAR),
     "refresh, one changed": (_refresh_changed, LINEAR),
     "list": (_list, LINEAR),

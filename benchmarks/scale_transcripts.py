@@ -1,4 +1,4 @@
-"""What a longer conversation costs: its next request, another event in its log, opening it, a turn of an agent."""
+"""Time by length of the conversation: its next request, another event in its log, opening it, a turn of an agent."""
 
 import asyncio
 import itertools
@@ -32,11 +32,11 @@ SKILLS, APPENDS = 50, 3
 APP, WHO, AGENT, NAME = "bench", "user", "assistant", "talk"
 
 _ABOUT = f"""
-Conversations whose log has so many events, in an SQLite file: for every turn of the user six of them, with a call of
-a tool and its answer of {len(LOOKED):,} characters. "Next request" is `session.context` of all messages, "append"
-puts {APPENDS} more events into the log, one after the other, each on the disk when it returns; the figure is for one.
-"Open" is `runtime.session`, "read the log" is `session.events()`, and "turn of an agent" is all of it: `Runner.reply`
-with a model that answers at once. What changes the log works on a copy of it.
+Conversations with the given number of events in an SQLite file: six for each turn of the user, including a tool call
+and its result of {len(LOOKED):,} characters. "Next request" is `session.context` of all messages. "Append" adds
+{APPENDS} events one after the other, each flushed to disk; the time is for one. "Open" is `runtime.session`, "read
+the log" is `session.events()`, and "turn of an agent" is everything: `Runner.reply` with a model that answers
+immediately. Measurements that change the log use a copy of it.
 """
 
 
@@ -82,7 +82,7 @@ async def measure(at: Surroundings) -> Part:
     catalog, settings = scale_corpus.few(at.scratch, SKILLS)
     at.say(f"transcripts: writing up to {sizes[-1]:,} events")
     logs = {size: await _written(at.scratch / f"log-{size}.db", size, catalog, settings) for size in sizes}
-    growing = Growing("Transcripts", _ABOUT, "What a longer conversation costs", "events", _COSTS)
+    growing = Growing("Transcripts", _ABOUT, "Time by length of the conversation", "events", _COSTS)
     return await growing.measured(logs, at)
 
 

@@ -21,8 +21,8 @@ SUITE = Suite(
         "speed": selection_speed.measure,
     },
     """\
-What is found and what is activated is counted, over requests and skills that are in the repository, and is the same in
-every run. Only the speed is timed, in turns: there the median counts, and the quartiles say how far to trust it.""",
+Results are counted over requests and skills in the repository, and are the same in every run. Only query times are
+measured, in rounds; their tables show the median and the interquartile range.""",
 )
 
 if __name__ == "__main__":

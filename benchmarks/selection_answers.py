@@ -47,10 +47,10 @@ class Asked:
 
 KINDS = {
     "direct": "direct",
-    "paraphrase": "in other words",
-    "near": "beside a neighbour",
+    "paraphrase": "paraphrased",
+    "near": "with words of another skill",
     "typo": "with typos",
-    "noise": "in the middle of talk",
+    "noise": "within small talk",
 }
 LANGUAGES = {"en": "in English", "zh": "in Chinese"}
 

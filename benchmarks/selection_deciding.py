@@ -14,12 +14,12 @@ FIT = 0.5
 SHIPPED = f"{OURS}, fit of {FIT} as documented"
 
 _ABOUT = f"""
-The best skill is activated when its score reaches a threshold, otherwise none is. The threshold of each way is the one
-that decides best on the half for choosing, requests with and without a skill counting the same, and the table is about
-the other half: {{needy}} requests that need a skill and {{needless}} that need none, which are small talk, what anybody
-knows, and what only shares words with a skill ("the film has a terrible plot"). "{SHIPPED}" is what a
-user has: the scale of `hit.fit` was made with the half for choosing, and is the same for every query and catalog. A
-false activation is a skill for a request that needs none.
+The best skill is activated if its score reaches a threshold, otherwise none is. The threshold of each method is the
+one that decides best on the training half, with equal weight for requests with and without a skill; the table is
+for the test half: {{needy}} requests that need a skill and {{needless}} that do not, which are small talk, general
+knowledge, and requests that only share words with a skill ("the film has a terrible plot"). "{SHIPPED}" is what
+users get: the scale of `hit.fit` was calibrated on the training half, and is the same for every query and catalog.
+A false activation is a skill for a request that needs none.
 """
 
 
@@ -33,7 +33,7 @@ async def measure(at: Surroundings) -> Part:
     false = {way: _false(test, *one) for way, one in ways.items()}
     needy = sum(request.skill is not None for request in test)
     return Part(
-        "Activating a skill, or none",
+        "Deciding whether to activate a skill",
         _ABOUT.format(needy=needy, needless=len(test) - needy),
         _targets(overall),
         _table(overall, false),
@@ -48,12 +48,20 @@ def _targets(overall: Mapping[str, Decided]) -> list[Target]:
     return [
         Target(f"fit of {FIT}: false activations", 100 * shipped.false, 10, at_least=False, unit="%"),
         Target(f"fit of {FIT}: a wrong skill is activated", 100 * shipped.wrong, 7, at_least=False, unit="%"),
-        Target(f"fit of {FIT}: right activations, times of shared words", more, 1.2, digits=2),
+        Target(f"fit of {FIT}: right activations, relative to shared words", more, 1.2, digits=2),
     ]
 
 
 def _table(overall: Mapping[str, Decided], false: Mapping[str, Mapping[str, float]]) -> str:
-    head = ["", "threshold", "right skill", "wrong skill", "none, wrongly", "false activations", *_SORTS.values()]
+    head = [
+        "",
+        "threshold",
+        "right skill",
+        "wrong skill",
+        "none, although needed",
+        "false activations",
+        *_SORTS.values(),
+    ]
     return plain_table(
         head,
         [

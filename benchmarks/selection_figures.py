@@ -30,7 +30,7 @@ class Labelled(Protocol):
 
 @dataclass(frozen=True)
 class Found:
-    """Of requests that need a skill, the shares for which it is among the first so many, and the mean of 1 / rank."""
+    """Of requests that need a skill, the shares whose skill is among the first N, and the mean reciprocal rank."""
 
     requests: int
     at_1: float

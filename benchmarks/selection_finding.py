@@ -11,19 +11,18 @@ from selection_figures import DEPTH, Found, found, recall
 from selection_ways import BARE, BOTH, EMBEDDING, KEYWORDS, OURS
 
 _ABOUT = """
-{skills} skills in {families} families of near neighbours (merging PDFs, filling in PDF forms, reading scanned ones …),
-{chinese} of them described in Chinese, and {requests} requests, {share:.0f} % of them in Chinese. They were written by
-hand for this (`benchmarks/selection/`, version {version}); those with typos and in the middle of talk were made from
-the others with the seed {seed}. "In other words" means: hardly any word of the description; "beside a neighbour" means:
-the words of another skill, too. Everything that can be chosen was chosen on the families of one half of the set; the
-figures are those of the other half, {test} requests that need a skill.
+{skills} skills in {families} families of similar skills (merging PDFs, filling in PDF forms, reading scanned ones …),
+{chinese} of them described in Chinese, and {requests} requests, {share:.0f} % of them in Chinese. They were written
+by hand (`benchmarks/selection/`, version {version}); requests with typos and within small talk were generated from
+the others with the seed {seed}. "Paraphrased" requests contain hardly any word of the description; requests "with
+words of another skill" do so in addition to their own. All parameters were chosen on the families of one half of the
+set (training); the numbers are for the other half (test), {test} requests that need a skill.
 
-"{ours}" is `Catalog.search`. "{keywords}" counts the different words that a request has in common with name and
-description, Chinese characters being words; equal counts stand in the order of names. "{embedding}" is the cosine of
-the vectors of wordllama 0.4.0, an embedding model that needs no network; "{both}" adds half of that to our fit. The
-glossary is a list of common words of both languages that mean the same. Its author wrote the set before it: what it
-adds is what such a list can do at best; "{bare}" is what can be relied on. 1 / rank is 0 for what is not among
-the first {depth}.
+"{ours}" is `Catalog.search`. "{keywords}" counts the distinct words that a request shares with name and description,
+with each Chinese character as a word; ties are ordered by name. "{embedding}" is the cosine similarity of vectors of
+wordllama 0.4.0, an offline embedding model; "{both}" adds half of that to our score. The glossary is a list of common
+words with the same meaning in both languages. Its author also wrote the requests, so it shows the best case of such a
+list; rely on "{bare}". The reciprocal rank is 0 for skills that are not among the first {depth}.
 """
 
 
@@ -49,7 +48,9 @@ def _targets(figures: dict[str, dict[str, Found]]) -> list[Target]:
     ours, bare, theirs = figures[OURS], figures[BARE], figures[KEYWORDS]
     same = "in the language of the skill"
     return [
-        Target("the right skill is first, times of shared words", ours["all"].at_1 / theirs["all"].at_1, 1.3, digits=2),
+        Target(
+            "the right skill is first, relative to shared words", ours["all"].at_1 / theirs["all"].at_1, 1.3, digits=2
+        ),
         Target("the same without the glossary", bare["all"].at_1 / theirs["all"].at_1, 1.15, digits=2),
         Target("the right skill is among the first 5", 100 * ours["all"].at_5, 78, unit="%"),
         Target("the right skill is among the first 20", 100 * ours["all"].at_20, 83, unit="%"),
@@ -59,7 +60,7 @@ def _targets(figures: dict[str, dict[str, Found]]) -> list[Target]:
 
 
 def _overall(figures: dict[str, dict[str, Found]]) -> str:
-    head = ["", "first", "first 5", "first 20", "mean of 1 / rank"]
+    head = ["", "first", "first 5", "first 20", "mean reciprocal rank"]
     rows = [[way, *map(_share, (one.at_1, one.at_5, one.at_20)), f"{one.reciprocal:.2f}"] for way, one in _all(figures)]
     return plain_table(head, rows)
 
@@ -86,7 +87,9 @@ def _chart(asked: Asked) -> Chart:
         )
         for way, answers in asked.answers.items()
     ]
-    return Chart("recall", "How often the right skill is among the first", "answers looked at", "% of requests", lines)
+    return Chart(
+        "recall", "How often the right skill is among the first results", "answers looked at", "% of requests", lines
+    )
 
 
 def _about(asked: Asked) -> str:

@@ -14,10 +14,10 @@ from selection_ways import EMBEDDING, KEYWORDS, OURS, Finder, embedding, ours, s
 QUERIES = 20
 
 _ABOUT = f"""
-The time of a query: {QUERIES} requests of the set one after the other, divided by {QUERIES}. More skills than the set
-has are made of it: the description of one, the first sentence of another and a word of its own. The time of making the
-index is beside it; ours is made at the first search and kept until the catalog changes. wordllama works in a process
-of its own and times itself.
+Time of a query: {QUERIES} requests of the set one after the other, divided by {QUERIES}. Additional skills are
+generated from the set: the description of one, the first sentence of another and a unique word. The time to build the
+index is listed separately; ours is built at the first search and kept until the catalog changes. wordllama runs in
+its own process and measures itself.
 """
 
 
@@ -39,7 +39,7 @@ async def measure(at: Surroundings) -> Part:
         series = await in_turns(ways, max(at.extent.few // 3, 1), before=1)
     found = {count: {name: series[f"{name} {count}"] for name in some} for count, some in finders.items()}
     return Part(
-        "How long it takes",
+        "Query time",
         _ABOUT,
         _targets(found),
         "\n\n".join(_table(count, found[count], finders[count]) for count in found),
@@ -91,7 +91,7 @@ def _targets(found: Mapping[int, Mapping[str, Series]]) -> list[Target]:
         for count, series in found.items()
     ] + [
         Target(
-            f"a query with {many:,} skills, times of one with {few:,}",
+            f"a query with {many:,} skills, relative to {few:,}",
             found[many][OURS].median / found[few][OURS].median,
             many / few,
             at_least=False,

@@ -24,12 +24,12 @@ ROOT = HERE.parent
 
 _ABOUT = """## {title}
 
-`benchmarks/{name}.py --write`, on {machine}. {how} A bound that is missed says NO.
+`benchmarks/{name}.py --write`, on {machine}. {how} Bounds that are not met are marked NO.
 """
 TIMED = """\
-All ways of doing a thing are taken in turns, each round beginning with
-another one; what counts is the median, and the quartiles say how far it can be trusted."""
-COUNTED = "Nothing here depends on time: the numbers are counted, and are the same in every run."
+Variants run in rounds, each of which starts with a different one, so that
+noise affects all of them. Tables show the median and the interquartile range."""
+COUNTED = "The numbers are counts, not times, and are the same in every run."
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def judged(docs: Path, name: str, targets: Sequence[Target], *, accept: bool, pa
     for one in unmeasured(before, targets):
         _say(one)
     if worse and not accept:
-        _say("nothing is written; run it again on an idle machine, mend it, or accept it with --accept")
+        _say("nothing was written; run it again on an idle machine, fix it, or accept it with --accept")
     return accept or not worse
 
 
@@ -184,17 +184,17 @@ def _options(suite: Suite) -> argparse.Namespace:
         description=suite.about, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--only", help=f"some of {','.join(suite.parts)}; nothing is written then")
-    parser.add_argument("--quick", action="store_true", help="a rough look: few repeats, nothing is written")
-    parser.add_argument("--tiny", action="store_true", help="only see whether it works; the numbers mean nothing")
-    parser.add_argument("--write", action="store_true", help="renew the section of docs/benchmarks.md and its picture")
+    parser.add_argument("--quick", action="store_true", help="few repeats; nothing is written")
+    parser.add_argument("--tiny", action="store_true", help="check that it works; the numbers are meaningless")
+    parser.add_argument("--write", action="store_true", help="update the section of docs/benchmarks.md and its picture")
     parser.add_argument("--json", action="store_true", help="print the raw numbers instead of tables")
-    parser.add_argument("--accept", action="store_true", help="take what is worse, or renamed, for the new baseline")
+    parser.add_argument("--accept", action="store_true", help="accept worse or renamed results as the new baseline")
     options, others = parser.parse_known_args()
     if others:
-        parser.error(f"there is no {' '.join(others)}" + (f"; {suite.hint}" if suite.hint else ""))
+        parser.error(f"unknown option {' '.join(others)}" + (f"; {suite.hint}" if suite.hint else ""))
     unknown = [name for name in (options.only or "").split(",") if name and name not in suite.parts]
     if unknown:
-        parser.error(f"there is no {unknown[0]!r}; there are {', '.join(suite.parts)}")
+        parser.error(f"unknown part {unknown[0]!r}; use {', '.join(suite.parts)}")
     return options
 
 

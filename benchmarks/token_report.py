@@ -1,4 +1,4 @@
-"""What skills cost a model, disclosed when they are needed or all in the prompt: `make bench`.
+"""Token costs, disclosed when they are needed or all in the prompt: `make bench`.
 
 Renews its section of docs/benchmarks.md, its pictures and its raw numbers with `--write`. For skills of your own:
 `openskills token-report --skills DIR`.
@@ -12,7 +12,7 @@ from suite import COUNTED, Suite, main
 
 SUITE = Suite(
     "token_report",
-    "What skills cost a model",
+    "Token costs",
     __doc__,
     "Tokens of a request, 134 skills, mean of all tasks",
     {"layers": token_report_layers.measure, "growth": token_report_growth.measure},

@@ -13,9 +13,9 @@ from openskills.runtime.token_report import DisclosureMode, TokenReport
 SIZES = (1, 3, 10, 30, 100, 300, 1000)
 
 _ABOUT = """
-The same tasks over libraries of different sizes. With a few small skills everything may as well stand in the prompt:
-the descriptions of our tools cost more than that. The list of skills has 8,000 tokens at most; where it cannot
-describe them all, a skill is searched for before it is loaded, which is one more request, and is charged.
+The same tasks over libraries of different sizes. With a few small skills it is cheaper to put everything into the
+prompt, because the definitions of our tools are larger. The list of skills has at most 8,000 tokens; where it cannot
+describe all skills, the model searches before it loads a skill, and this additional request is included.
 """
 
 
@@ -34,7 +34,7 @@ async def measure(at: Surroundings) -> Part:
         _ABOUT,
         [
             Target(
-                f"{most:,} skills against {min(found)}: times that a request with disclosure grows",
+                f"growth of a request with disclosure, from {min(found)} to {most:,} skills",
                 large / small,
                 16,
                 at_least=False,

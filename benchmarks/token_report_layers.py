@@ -13,13 +13,13 @@ BOUNDS = {DisclosureMode.BODIES: 85, DisclosureMode.EVERYTHING: 90}
 """Percent."""
 
 _ABOUT = """
-The tasks of `openskills token-report` over {skills} synthetic skills whose sizes are those of real ones: a task
-that needs no skill, nine that need one, from the shortest body to the longest, one question that takes three, three
-questions that take one each. {requests} requests of ours, played with a real session and real calls of its tools; no
-model is asked. Tokens are {counted}. Where a text is in the prompt already nobody loads it, so full injection has
-fewer requests: every request that disclosure needs more is charged to it. Descriptions of tools count as a layer in
-every way; full injection needs those that run commands and read files, but no list of skills, no guidance and no tool
-that loads skills. "New" is what no prompt cache has.
+The tasks of `openskills token-report` over {skills} synthetic skills with the sizes of real ones: a task without a
+skill, nine tasks with one skill, from the shortest body to the longest, one question that needs three skills, and
+three questions that need one each. Progressive disclosure takes {requests} requests, played with a real session and
+real tool calls, without a model. Token counts are {counted}. With full injection no text has to be loaded, so that it
+takes fewer requests; the additional requests of disclosure are included. Tool definitions count as a layer; full
+injection needs those that run commands and read files, but no list of skills, no guidance and no tools that load
+skills. "New" tokens are those that no prompt cache can contain.
 """
 
 
@@ -31,7 +31,7 @@ async def measure(at: Surroundings) -> Part:
     at.say(f"playing tasks over {count} skills")
     report = await report_over(skills, at.scratch)
     return Part(
-        "Disclosure against full injection",
+        "Progressive disclosure and full injection",
         _ABOUT.format(
             skills=count, requests=report.cost(DisclosureMode.PROGRESSIVE).requests, counted=_counted(report)
         ),
@@ -50,18 +50,18 @@ def _counted(report: TokenReport) -> str:
 
 
 def _target(report: TokenReport, way: DisclosureMode) -> Target:
-    promise = f"{report.skills} skills: tokens that disclosure saves of {NAMES[way]}"
+    promise = f"{report.skills} skills: tokens that disclosure saves compared with {NAMES[way]}"
     return Target(promise, report.savings(way) * 100, BOUNDS[way], unit="%")
 
 
 def _sizes(report: TokenReport) -> str:
     parts = {"list of skills": report.overview, "all bodies": report.bodies, "all documents": report.docs}
     rows = [[name, f"{tokens:,}", f"{tokens / report.overview:.1f}x"] for name, tokens in parts.items()]
-    return plain_table(["", "tokens", "against the list"], rows)
+    return plain_table(["", "tokens", "vs. the list"], rows)
 
 
 def _ways(report: TokenReport) -> str:
-    head = ["all tasks", "requests", "tokens", "new", "per request", "against disclosure", "saved"]
+    head = ["all tasks", "requests", "tokens", "new", "per request", "vs. disclosure", "saved"]
     base = report.cost(DisclosureMode.PROGRESSIVE)
     rows: list[list[str]] = []
     for way in DisclosureMode:

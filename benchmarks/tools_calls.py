@@ -13,13 +13,12 @@ LOCAL, SANDBOX = "OpenSkill, local", "OpenSkill, sandbox"
 LOADED, UNLOADED = "trpc-agent-py, loaded", "trpc-agent-py, not loaded"
 
 _ABOUT = f"""
-A call of `skill_run` in a workspace that has been used before, with a skill of 20 files. Ours is `SkillSession.call`:
-the arguments are checked, the skill is looked through for changes, what is new in `out/` is collected, and the run is
-written to the audit log. trpc-agent-py 1.2.0 runs commands where its user is, with all of its rights and variables.
-When its skill is loaded it does not look at the skill again; when it is not, which its tool allows by default, it looks
-through the skill and asks a login shell, here one with an empty profile. It gives every command
-to bash, as "{SHELL}" does; ours starts a program itself where bash would do nothing but start it. "Over" is the median
-less that of `subprocess.run(argv, capture_output=True)`, taken beside it.
+A call of `skill_run` in a warm workspace, with a skill of 20 files. OpenSkill is `SkillSession.call`: it validates
+the arguments, checks the skill for changes, collects new files in `out/`, and writes to the audit log. trpc-agent-py
+1.2.0 runs commands as the current user with the same permissions and environment. If its skill is loaded, it does not
+check the skill again; if not, which its tool allows by default, it checks the skill and starts a login shell, here
+with an empty profile. It passes every command to bash, like "{SHELL}"; OpenSkill starts a program directly if bash
+would only start it. The difference is to the median of `subprocess.run(argv, capture_output=True)`.
 """
 
 
@@ -34,7 +33,7 @@ async def measure(at: Surroundings) -> Part:
         found = await ways.measured(at.extent.many)
     compared = [(SANDBOX, UNLOADED), (SANDBOX, LOADED), (LOCAL, UNLOADED), (LOCAL, LOADED)]
     return Part(
-        "A call of skill_run in a warm workspace",
+        "skill_run in a warm workspace",
         _ABOUT,
         [over(found["true"], ours, theirs, ways.missing) for ours, theirs in compared],
         tables(found),

@@ -17,9 +17,9 @@ BOXED, BOXED_UNLOADED = "trpc-agent-py, container, loaded", "trpc-agent-py, cont
 PROFILE = "trpc-agent-py, not loaded, with the user's profile"
 
 _ABOUT = f"""
-The same call, with ours in the sandbox and in a container, and trpc-agent-py's in its container, which is the only one
-of its executors on this machine that keeps anything out. "{PROFILE}" is without a container; its login shells read the
-profile of whoever runs this, as they do for its users. In containers, Python is the image's.
+The same call, with OpenSkill in the sandbox and in a container, and trpc-agent-py in its container, which is its only
+executor on this machine that isolates commands. "{PROFILE}" runs without a container; its login shells read the
+profile of the current user, as they do for its users. In containers, Python is the image's.
 """
 
 
@@ -33,7 +33,7 @@ async def measure(at: Surroundings) -> Part:
         found = await ways.measured(at.extent.few)
     compared = [(SANDBOX, BOXED), (CONTAINER, BOXED)]
     return Part(
-        "A call of skill_run that is kept out of something",
+        "Isolated skill_run calls",
         _ABOUT,
         [over(found["true"], ours, theirs, ways.missing) for ours, theirs in compared],
         tables(found),

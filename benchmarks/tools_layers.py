@@ -14,15 +14,15 @@ from tools_ways import BARE
 
 from openskills.errors import ExecutorUnavailable
 
-CALL, BENCH, STARTED, STAGE = "skill_run", "CommandRunner.run", "the executor", "looking through the skill"
+CALL, BENCH, STARTED, STAGE = "skill_run", "CommandRunner.run", "the executor", "checking the skill for changes"
 BWRAP = "bwrap alone"
 COMMAND = ("true",)
 
 _ABOUT = f"""
-`true`, with ever less around it: the tool, the `CommandRunner` that it calls, the executor that this calls. The tool
-and the `CommandRunner` get it as text for bash; since bash would do nothing but start it, the program is started
-right away, so each layer runs the same thing. "{STAGE}" is what the tool does before each run to see if the skill's
-folder has changed: it looks at every one of its 20 files. "{BWRAP}" is what the kernel takes for new namespaces.
+`true`, layer by layer: the tool, the `CommandRunner` that it calls, and the executor below that. The tool and the
+`CommandRunner` receive the command as text for bash; since bash would only start a program, it is started directly,
+so each layer runs the same thing. "{STAGE}" is the check before each run whether the skill's folder has changed: it
+looks at each of its 20 files. "{BWRAP}" is the time of the kernel for new namespaces.
 """
 
 

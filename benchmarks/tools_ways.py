@@ -73,7 +73,9 @@ def over(series: Mapping[str, Series], ours: str, theirs: str, missing: Mapping[
     why = "; ".join(dict.fromkeys(missing[name] for name in (ours, theirs) if name in missing))
     costs = {name: one.median - series[BARE].median for name, one in series.items()}
     value = None if why else costs[ours] / costs[theirs]
-    return Target(f"`true`, {ours}: over {BARE}, times of {theirs}", value, 1, at_least=False, digits=2, why=why)
+    return Target(
+        f"`true`, {ours}: overhead over {BARE}, relative to {theirs}", value, 1, at_least=False, digits=2, why=why
+    )
 
 
 def tables(found: Found) -> str:

@@ -13,6 +13,9 @@ if [ "$(id -u)" != 0 ]; then
     exit 1
 fi
 
+# One at a time: `make test` installs packages while it sets up Python, which may need one as well.
+exec 9</etc/debian_version
+flock 9
 echo "→ installing system packages: $*"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -144,7 +144,7 @@ CATALOG = (
         "name a smaller folder",
     ),
 )
-"""Problems that a catalog reports: id, severity, what is wanted, what to do."""
+"""Problems that a catalog reports: id, severity, requirement, what to do."""
 
 _TOP = """\
 # Rules
@@ -177,13 +177,13 @@ def page() -> str:
 
 def _rules(rules: Sequence[Rule]) -> str:
     rows = ((f"`{rule.id}`", _severity(rule), _meaning(rule), rule.clause, FIXES.get(rule.id, "")) for rule in rules)
-    return _table(("rule", "severity", "what is wanted", "source", "`--fix`"), rows)
+    return _table(("rule", "severity", "requirement", "source", "`--fix`"), rows)
 
 
 def _catalog() -> str:
     rows = ((f"`{name}`", severity, wanted, remedy) for name, severity, wanted, remedy in CATALOG)
     intro = "Problems with sources and with several skills, not with the text of one. `catalog.problems` has them, too."
-    return f"## Sources and catalog\n\n{intro}\n\n{_table(('rule', 'severity', 'what is wanted', 'what to do'), rows)}"
+    return f"## Sources and catalog\n\n{intro}\n\n{_table(('rule', 'severity', 'requirement', 'what to do'), rows)}"
 
 
 def _severity(rule: Rule) -> str:

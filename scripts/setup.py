@@ -225,7 +225,7 @@ def _remember(environment: Environment, said: bytes) -> None:
         return
     lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith("error")]
-    last = (errors or lines or ["it said nothing"])[-1]
+    last = (errors or lines or ["no output"])[-1]
     last = re.sub(r"\w+://\S+", "(an address)", last)
     last = re.sub(r"(?<![\w.])/[\w.-]+/\S*", "(a path)", last)
     environment.reason.write_text(" ".join(last.split())[:200] + "\n")

@@ -13,6 +13,7 @@ chromium-headless-shell:chromium-headless-shell
 debootstrap:debootstrap
 dockerd:docker.io
 git:git
+haproxy:haproxy
 nginx:nginx
 postgres:postgresql
 prlimit:util-linux

@@ -18,7 +18,7 @@ if [ "$(id -u)" != 0 ]; then
 fi
 if [ $# = 0 ]; then
     set -- tests/architecture tests/executors tests/testing tests/journeys tests/test_conftest.py tests/test_subprocesses.py \
-        tests/cli/test_run.py tests/cli/test_doctor.py tests/cli/test_doctor_machine.py tests/cli/test_workspaces.py \
+        tests/cli/test_run.py tests/cli/test_doctor.py tests/cli/test_workspaces.py \
         tests/host tests/session \
         tests/hostile/test_arming.py tests/hostile/test_skills_directory.py tests/hostile/test_survivors.py
 fi

@@ -15,6 +15,7 @@ from hypothesis import settings as hypothesis_settings
 
 from tests.container_engine import container_engine as container_engine
 from tests.long_form import examples
+from tests.order import order_tests
 from tests.servers.postgres import postgres_server as postgres_server
 from tests.servers.redis import redis_server as redis_server
 from tests.servers.s3 import s3_server as s3_server
@@ -50,6 +51,14 @@ gc.disable()
 
 _ROOT = "needs root: "
 _MISSING = re.compile(r"needs the program '([^']+)'; on Debian: apt-get install ([\w.+-]+)")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers, start what is expensive early and few times."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        items[:] = order_tests(items, workers, lambda item: item.nodeid)
 
 
 def pytest_collection_finish() -> None:

@@ -2,8 +2,9 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -155,3 +156,22 @@ def test_a_factory_in_the_current_directory_is_found_and_hides_no_installed_modu
 def test_what_is_not_there_is_named(dotted: str, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         import_factory(dotted, "model")
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "message"),
+    [
+        (Catalog.from_paths, ["skills", ["more"]], r"sources\[1\]: expected text or a PathLike, got list \['more'\]"),
+        (open_executor, [5], "name: expected text, got int 5"),
+        (open_model, [None], "name: expected text, got NoneType None"),
+        (open_session_store, [["memory:"]], "url: expected text or None, got list"),
+        (open_artifact_store, [Path("x")], "url: expected text or None, got PosixPath"),
+    ],
+)
+def test_functions_refuse_arguments_of_a_wrong_type(
+    settings: Settings, function: Callable[..., object], given: list[Any], message: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        function(*given, settings=settings)
+    with pytest.raises(InvalidArgument, match="query: expected text, got int 5"):
+        Catalog([], settings).search(cast("str", 5))

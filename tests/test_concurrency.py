@@ -267,7 +267,7 @@ def test_loops_in_threads_get_one_each() -> None:
     assert len(made) == 8
 
 
-async def test_what_is_taken_is_made_anew_for_the_next() -> None:
+async def test_what_is_taken_is_made_again_for_the_next() -> None:
     own, made = counted()
 
     taken = [await own.pop(), await own.get(), await own.pop(), await own.pop(), await own.get()]

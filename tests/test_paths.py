@@ -34,7 +34,7 @@ def test_a_name_that_is_absolute_or_climbs_is_forbidden(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "./.", "a\0b", "x" * 256, "é" * 128, "a/" * 3000])
-def test_a_name_that_is_no_name_is_an_invalid_argument(name: str) -> None:
+def test_a_name_that_is_not_a_name_is_an_invalid_argument(name: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         parse_relative(name, field="inputs")
     assert caught.value.field == "inputs"

@@ -122,7 +122,7 @@ def test_everything_about_the_host_can_be_said(tmp_path: Path) -> None:
     assert settings.host_http_targets == ("api.example.org", "10.0.0.0/8", "https://x.example/")
 
 
-def test_a_history_that_is_off_is_no_path() -> None:
+def test_a_history_that_is_off_is_not_a_path() -> None:
     assert Settings.from_env({"OPENSKILL_HOST_HISTORY": " Off "}).host_history is None
 
 
@@ -207,7 +207,7 @@ def test_a_length_of_time_is_read_as_people_write_it(text: str, meaning: float) 
 
 
 @pytest.mark.parametrize("text", ["", "h", "1w", "1h30m", "١s", "1e9", "9" * 20])
-def test_what_is_no_length_of_time_is_refused_with_its_field(text: str) -> None:
+def test_what_is_not_a_length_of_time_is_refused_with_its_field(text: str) -> None:
     with pytest.raises(InvalidArgument, match=r"^--older-than: invalid duration '.*'"):
         parse_seconds(text, "--older-than")
 

@@ -58,18 +58,21 @@ def check_arguments(checked: F) -> F:
 
 def _wrap(function: Callable[..., Any], module: object) -> Callable[..., Any]:
     @cache
-    def read_annotations() -> tuple[list[str], dict[str, Any]]:
+    def read_annotations() -> tuple[list[str], str, dict[str, Any]]:
         # On first use, when all modules are imported.
         hints = typing.get_type_hints(function, vars(module))
         parameters = inspect.signature(function).parameters.values()
         positional = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-        variable = {one.name for one in parameters if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
-        return positional, {name: hint for name, hint in hints.items() if name not in variable}
+        rest = next((one.name for one in parameters if one.kind is one.VAR_POSITIONAL), "")
+        variable = {one.name for one in parameters if one.kind is one.VAR_KEYWORD}
+        return positional, rest, {name: hint for name, hint in hints.items() if name not in variable}
 
     @wraps(function)
     def call(*given: Any, **named: Any) -> Any:
-        names, hints = read_annotations()
+        names, rest, hints = read_annotations()
         values = list(given)
+        for position in range(len(names), len(values) if rest in hints else 0):
+            values[position] = _check(hints[rest], values[position], f"{rest}[{position - len(names)}]")
         for position, name in enumerate(names[: len(values)]):
             if name in hints:
                 values[position] = _check(hints[name], values[position], name)

@@ -14,6 +14,8 @@
       NotLoaded               409 NOT_LOADED            says to call skill_load
       NameTaken               409 NAME_TAKEN            the owner has an uploaded skill of this name; carries its id
       SessionConflict         409 SESSION_CONFLICT      retryable; carries the current revision
+      SessionInUse            409 SESSION_IN_USE        retryable; carries who runs the conversation
+      LeaseLost               409 LEASE_LOST            another process has continued the conversation
       RequestInFlight         409 REQUEST_IN_FLIGHT     retryable; the first request with this key is still running
       LimitExceeded           413 LIMIT_EXCEEDED        which limit, by how much
       TooManyRequests         429 TOO_MANY_REQUESTS     retryable
@@ -152,6 +154,35 @@ class SessionConflict(SkillError, code=409, reason="SESSION_CONFLICT", retryable
             revision=revision,
         )
         self.revision = revision
+
+
+class SessionInUse(SkillError, code=409, reason="SESSION_IN_USE", retryable=True):
+    """Another process runs this conversation; `seconds` is how long its lease lasts unless it is renewed."""
+
+    def __init__(self, session: str, holder: str, seconds: float) -> None:
+        super().__init__(
+            f"session {session!r} is in use by {holder}; wait until its turn has ended, or, if that process has died, "
+            f"try again in {max(seconds, 0.0):.0f} seconds",
+            session=session,
+            holder=holder,
+            retry_after=max(1, round(seconds)),
+        )
+        self.holder = holder
+        self.seconds = seconds
+
+
+class LeaseLost(SkillError, code=409, reason="LEASE_LOST"):
+    """The lease of this process on a conversation has ended; nothing was stored or run."""
+
+    def __init__(self, session: str, epoch: int, holder: str = "") -> None:
+        now = f"{holder} has continued it" if holder else "it was released or given to another process"
+        super().__init__(
+            f"this process has lost session {session!r} (lease {epoch}): {now} because the lease was not renewed in "
+            "time; nothing was stored; open the session again to continue from its log",
+            session=session,
+            epoch=epoch,
+            holder=holder,
+        )
 
 
 class LimitExceeded(SkillError, code=413, reason="LIMIT_EXCEEDED"):

@@ -164,17 +164,18 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def build_store_error(root: Path, error: OSError) -> SkillError:
-    """The `SkillError` for a disk error of the artifact store in `root`."""
-    what = f"{error.strerror or error}"
+def build_store_error(root: Path, error: OSError, *, what: str = "artifact store") -> SkillError:
+    """The `SkillError` for a disk error of the artifact store, or whatever it is, in `root`."""
+    why = f"{error.strerror or error}"
     if error.filename:
-        what += f" ({os.fsdecode(error.filename)})"
+        why += f" ({os.fsdecode(error.filename)})"
+    kept = "stored artifacts are" if what == "artifact store" else "what is stored is"
     if is_disk_full(error):
-        message = f"the disk of the artifact store {root} is full; stored artifacts are intact; free some space"
+        message = f"the disk of the {what} {root} is full; {kept} intact; free some space"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        message = f"no permission to use the artifact store {root}: {what}; check its owner and mode"
+        message = f"no permission to use the {what} {root}: {why}; check its owner and mode"
     else:
-        message = f"the artifact store {root} cannot be used: {what}"
+        message = f"the {what} {root} cannot be used: {why}"
     return SkillError(message, store=str(root), errno=errno.errorcode.get(error.errno or 0, "unknown"))
 
 

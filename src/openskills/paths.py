@@ -23,14 +23,14 @@ def parse_relative(name: str, *, field: str = "path") -> PurePosixPath:
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
-        raise InvalidArgument(field, f"{name!r} contains half a character (a lone surrogate)") from None
+        raise InvalidArgument(field, f"{name!r} contains a lone surrogate") from None
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/"):
         raise ForbiddenPath(f"{field}: {name!r} is absolute; use a path relative to the folder")
     if ".." in parts:
-        raise ForbiddenPath(f"{field}: {name!r} climbs out with '..'")
+        raise ForbiddenPath(f"{field}: {name!r} leaves its directory with '..'")
     if not parts:
-        raise InvalidArgument(field, f"{name!r} names no file")
+        raise InvalidArgument(field, f"{name!r} is not a file name")
     if len(os.fsencode(name)) >= MAX_PATH or any(len(os.fsencode(part)) > MAX_COMPONENT for part in parts):
         raise InvalidArgument(field, f"a path of {len(name)} characters is too long")
     return PurePosixPath(*parts)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument
@@ -14,6 +14,8 @@ _DAY = 24 * 60 * 60.0
 _GIB = 1024**3
 _LAST_UID = 2**32 - 3
 DEFAULT_TIMEOUT_MS = 15_000
+NODE_EXECUTORS = ("sandbox", "container", "landlock", "local")
+"""What may run commands on the nodes of a Ray cluster."""
 """Of a hosted skill."""
 _MAX_WAIT_MS = 24 * 60 * 60 * 1000
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 60 * 60, "d": _DAY}
@@ -43,11 +45,15 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "package_hosts": ("OPENSKILL_PACKAGE_HOSTS",),
     "container_image": ("OPENSKILL_CONTAINER_IMAGE",),
     "docker_host": ("DOCKER_HOST",),
+    "ray_executor": ("OPENSKILL_RAY_EXECUTOR",),
     "sandbox_uids": ("OPENSKILL_SANDBOX_UIDS",),
     "sandbox_kept": ("OPENSKILL_SANDBOX_KEPT",),
     "workspace_ttl": ("OPENSKILL_WORKSPACE_TTL",),
     "workspace_bytes": ("OPENSKILL_WORKSPACE_BYTES",),
     "workspace_files": ("OPENSKILL_WORKSPACE_FILES",),
+    "storage": ("OPENSKILL_STORAGE",),
+    "lease_ttl": ("OPENSKILL_LEASE_TTL",),
+    "lease_wait": ("OPENSKILL_LEASE_WAIT",),
     "http_base_url": ("OPENSKILL_HTTP_BASE_URL",),
     "allowed_root": ("OPENSKILL_ALLOWED_ROOT",),
     "cli_dir": ("OPENSKILL_CLI_DIR",),
@@ -58,6 +64,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "host_keys": ("OPENSKILL_HOST_KEYS", *_CONFIG),
     "host_auth": ("OPENSKILL_HOST_AUTH",),
     "host_models": ("OPENSKILL_HOST_MODELS",),
+    "host_database": ("OPENSKILL_HOST_DATABASE",),
     "host_history": ("OPENSKILL_HOST_HISTORY", *_STATE),
     "host_history_days": ("OPENSKILL_HOST_HISTORY_DAYS",),
     "host_history_content": ("OPENSKILL_HOST_HISTORY_CONTENT",),
@@ -67,6 +74,8 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "host_upload_size": ("OPENSKILL_HOST_UPLOAD_SIZE",),
     "host_quota_bytes": ("OPENSKILL_HOST_QUOTA_BYTES",),
     "host_quota_uploads": ("OPENSKILL_HOST_QUOTA_UPLOADS",),
+    "host_quota_conversations": ("OPENSKILL_HOST_QUOTA_CONVERSATIONS",),
+    "host_quota_workspaces": ("OPENSKILL_HOST_QUOTA_WORKSPACES",),
     "host_publish": ("OPENSKILL_HOST_PUBLISH",),
     "host_public_url": ("OPENSKILL_HOST_PUBLIC_URL",),
     "mcp_keys": ("OPENSKILL_MCP_KEYS",),
@@ -91,17 +100,20 @@ class Settings:
     `package_hosts` are hosts that installing packages may reach, besides those of the configured indexes.
     `sandbox_uids` are the first and last user id for commands when OpenSkill runs as root. `sandbox_kept` is how many
     seconds an idle sandbox is kept for reuse. `trace_content` allows texts of models, skills and users in spans and
-    logs. `record_requests` lets `openskills chat` and the conversations of a host store every request to a model.
+    logs. `storage` is the URL of an object store that several machines share. `lease_ttl` is how many seconds after a
+    crash another process may continue a conversation, and `lease_wait` how many one waits for it. `record_requests`
+    lets `openskills chat` and the conversations of a host store every request to a model.
 
     For the skill host: `allowed_root` is where hosted skills may read, `cli_dir` has their scripts and manifests, and
     `http_base_url` is its address for clients, without a trailing slash. `host_concurrency` 0 means twice the number
     of cores, at least 8. `host_auth` is `auto`, `on` or `off`. `host_models` are the models that
-    conversations may use besides `model` and `rule`. `host_history` is None when it is off.
+    conversations may use besides `model` and `rule`. `host_database` is the `postgresql://` address that several hosts
+    share, or None for files. `host_history` is the file of the host's database, None when no history is recorded.
     `host_http_targets` are the targets that the `http` runner may call. `host_uploads` is the directory of uploaded
-    skills and files, or None if uploads are off; `host_upload_size` is the limit of one upload, the quotas are those of
-    each key. `host_publish` is who may read published skills: `keys` (as all other routes), `open` (everybody) or
-    `off`. `host_public_url` is the address of the host in published documents, without a trailing slash; None means
-    the one that a request was sent to.
+    skills and files, or None if uploads are off; `host_upload_size` is the limit of one upload, the quotas are those
+    of each key, and do not apply to the role `admin` for conversations and workspaces. `host_publish` is who may read
+    published skills: `keys` (as all other routes), `open` (everybody) or `off`. `host_public_url` is the address of
+    the host in published documents, without a trailing slash; None means the one that a request was sent to.
 
     For MCP servers that skills and tools come from: `mcp_keys` has the key of each host, and `mcp_env` the names of
     variables that servers that are commands get, besides PATH, HOME and the like.
@@ -129,11 +141,15 @@ class Settings:
     package_hosts: tuple[str, ...]
     container_image: str | None
     docker_host: str | None
+    ray_executor: str
     sandbox_uids: tuple[int, int]
     sandbox_kept: float
     workspace_ttl: float
     workspace_bytes: int
     workspace_files: int
+    storage: str | None
+    lease_ttl: float
+    lease_wait: float
     http_base_url: str
     allowed_root: Path
     cli_dir: Path
@@ -144,6 +160,7 @@ class Settings:
     host_keys: Path
     host_auth: str
     host_models: tuple[str, ...]
+    host_database: str | None = field(repr=False)
     host_history: Path | None
     host_history_days: int
     host_history_content: bool
@@ -153,6 +170,8 @@ class Settings:
     host_upload_size: int
     host_quota_bytes: int
     host_quota_uploads: int
+    host_quota_conversations: int
+    host_quota_workspaces: int
     host_publish: str
     host_public_url: str | None
     mcp_keys: Mapping[str, str] = field(repr=False)
@@ -190,11 +209,15 @@ class Settings:
             package_hosts=_read_words(env, "OPENSKILL_PACKAGE_HOSTS"),
             container_image=_read_text(env, "OPENSKILL_CONTAINER_IMAGE"),
             docker_host=_read_text(env, "DOCKER_HOST"),
+            ray_executor=_read_choice(env, "OPENSKILL_RAY_EXECUTOR", NODE_EXECUTORS),
             sandbox_uids=_read_uids(env, "OPENSKILL_SANDBOX_UIDS", (52000, 55999)),
             sandbox_kept=_read_seconds(env, "OPENSKILL_SANDBOX_KEPT", 60.0),
             workspace_ttl=_read_seconds(env, "OPENSKILL_WORKSPACE_TTL", _DAY),
             workspace_bytes=_read_amount(env, "OPENSKILL_WORKSPACE_BYTES", _GIB),
             workspace_files=_read_amount(env, "OPENSKILL_WORKSPACE_FILES", 50_000),
+            storage=_read_text(env, "OPENSKILL_STORAGE"),
+            lease_ttl=_read_lease_ttl(env, "OPENSKILL_LEASE_TTL"),
+            lease_wait=_read_seconds(env, "OPENSKILL_LEASE_WAIT", 12.0),
             http_base_url=_read_base_url(env, "OPENSKILL_HTTP_BASE_URL", _BASE_URL),
             allowed_root=_read_directory(env, "OPENSKILL_ALLOWED_ROOT") or _resolve_here("data"),
             cli_dir=_read_directory(env, "OPENSKILL_CLI_DIR") or _resolve_here("skills_cli"),
@@ -205,7 +228,8 @@ class Settings:
             host_keys=_read_directory(env, "OPENSKILL_HOST_KEYS") or config / "keys.json",
             host_auth=_read_choice(env, "OPENSKILL_HOST_AUTH", ("auto", "on", "off")),
             host_models=_read_words(env, "OPENSKILL_HOST_MODELS"),
-            host_history=_read_optional_file(env, "OPENSKILL_HOST_HISTORY", state / "host.db"),
+            host_database=parse_database(_read_text(env, "OPENSKILL_HOST_DATABASE"), "OPENSKILL_HOST_DATABASE")[0],
+            host_history=_read_history(env, state / "host.db"),
             host_history_days=_read_integer(env, "OPENSKILL_HOST_HISTORY_DAYS", 30, 1, 36_500),
             host_history_content=_read_flag(env, "OPENSKILL_HOST_HISTORY_CONTENT", default=False),
             host_api_key=_read_text(env, "OPENSKILL_API_KEY"),
@@ -214,6 +238,8 @@ class Settings:
             host_upload_size=_read_amount(env, "OPENSKILL_HOST_UPLOAD_SIZE", 32 * 1024**2),
             host_quota_bytes=_read_amount(env, "OPENSKILL_HOST_QUOTA_BYTES", _GIB),
             host_quota_uploads=_read_integer(env, "OPENSKILL_HOST_QUOTA_UPLOADS", 1000, 1, 1_000_000),
+            host_quota_conversations=_read_integer(env, "OPENSKILL_HOST_QUOTA_CONVERSATIONS", 1000, 1, 1_000_000),
+            host_quota_workspaces=_read_integer(env, "OPENSKILL_HOST_QUOTA_WORKSPACES", 50, 1, 1_000_000),
             host_publish=_read_choice(env, "OPENSKILL_HOST_PUBLISH", PUBLISH_MODES),
             host_public_url=_read_public_url(env, "OPENSKILL_HOST_PUBLIC_URL"),
             mcp_keys=_read_keys(env, "OPENSKILL_MCP_KEYS"),
@@ -229,6 +255,31 @@ def find_variable(field: str, environment: Mapping[str, str]) -> str | None:
         if value and (name not in {_CACHE[1], _CONFIG[1], _STATE[1]} or Path(value).is_absolute()):
             return name
     return None
+
+
+def parse_database(text: str | None, field: str) -> tuple[str | None, Path | None]:
+    """The address of PostgreSQL, or the file of `sqlite:///PATH`. Raises `InvalidArgument` for `field`.
+
+    The message does not repeat the text, because it may contain a password.
+    """
+    if text is None:
+        return None, None
+    if text.startswith(("postgresql://", "postgres://")):
+        return text, None
+    path = Path(unquote(text.removeprefix("sqlite:///")))
+    if not text.startswith("sqlite:///") or not path.name or set("?#\0") & set(text):
+        forms = "postgresql://user:password@host:port/database or sqlite:////absolute/path.db"
+        raise InvalidArgument(field, f"unknown address; use {forms}")
+    return None, path.absolute()
+
+
+def _read_history(env: Mapping[str, str], default: Path) -> Path | None:
+    file = parse_database(_read_text(env, "OPENSKILL_HOST_DATABASE"), "OPENSKILL_HOST_DATABASE")[1]
+    found = _read_optional_file(env, "OPENSKILL_HOST_HISTORY", file or default)
+    if file is not None and found != file:
+        message = "is set, and OPENSKILL_HOST_DATABASE names another file; set only one of them"
+        raise InvalidArgument("OPENSKILL_HOST_HISTORY", message)
+    return found
 
 
 def parse_seconds(text: str, field: str) -> float:
@@ -253,9 +304,9 @@ def _read_text(env: Mapping[str, str], name: str) -> str | None:
 
 def _read_executor(env: Mapping[str, str], name: str) -> str:
     value = _read_text(env, name) or "auto"
-    # A built-in name, or the dotted path of a custom executor.
-    if not re.fullmatch(r"[A-Za-z_][\w.:-]{0,199}", value, re.ASCII):
-        raise InvalidArgument(name, f"invalid executor name {value!r}; use auto, sandbox, container or local")
+    # A built-in name, the address of a Ray cluster, or the dotted path of a custom executor.
+    if not re.fullmatch(r"ray://[\w.:\[\]-]{1,199}|[A-Za-z_][\w.:-]{0,199}", value, re.ASCII):
+        raise InvalidArgument(name, f"invalid executor name {value!r}; use auto, sandbox, container, local or ray")
     return value
 
 
@@ -300,6 +351,13 @@ def _read_uids(env: Mapping[str, str], name: str, default: tuple[int, int]) -> t
 def _read_seconds(env: Mapping[str, str], name: str, default: float) -> float:
     value = _read_text(env, name)
     return default if value is None else parse_seconds(value, name)
+
+
+def _read_lease_ttl(env: Mapping[str, str], name: str) -> float:
+    value = _read_seconds(env, name, 10.0)
+    if not 1 <= value <= 60 * 60:
+        raise InvalidArgument(name, f"{value:g} seconds; use 1s to 1h")
+    return value
 
 
 def _read_amount(env: Mapping[str, str], name: str, default: int) -> int:

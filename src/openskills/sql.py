@@ -11,12 +11,12 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from openskills.errors import SkillError
 from openskills.filesystem import flush_directory
@@ -38,13 +38,50 @@ _MAGIC = b"SQLite format 3\0"
 _MIN_SIZE = 512
 
 
+class SqlResult(Protocol):
+    """The result of a statement: a cursor of SQLite, or the like."""
+
+    @property
+    def rowcount(self) -> int:
+        """The number of changed rows."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """All rows of a query."""
+        ...
+
+
+class SqlConnection(Protocol):
+    """A connection to SQLite or PostgreSQL for blocking code. `?` stands for an argument.
+
+    The SQL is what both understand: `ON CONFLICT` instead of `OR REPLACE`, `CAST(sum(…) AS BIGINT)`, names for
+    subqueries, integers for truth values.
+    """
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> SqlResult:
+        """Execute one statement."""
+        ...
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> SqlResult:
+        """Execute a statement for each of these arguments."""
+        ...
+
+    def lock(self, name: str, /) -> None:
+        """Wait for other transactions that use the same name, until the end of this one."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """A transaction, rolled back if the block raises."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SqliteProfile:
     """What databases of one kind have in common: the name in messages, tables, settings and errors.
 
     `build_error` gets the path and the error of SQLite or of the file system. `is_essential`: the rows exist nowhere
     else, so WAL mode is required, and a file that was removed or replaced is an error. Otherwise the next use creates
-    a new one.
+    a new one. `schema` is that of the same tables in PostgreSQL.
     """
 
     name: str
@@ -52,6 +89,7 @@ class SqliteProfile:
     pragmas: tuple[str, ...]
     build_error: Callable[[Path | None, sqlite3.Error | OSError], SkillError]
     is_essential: bool
+    schema: str = ""
 
     @contextmanager
     def translate_errors(self, path: Path | None) -> Generator[None]:
@@ -78,6 +116,9 @@ class SqliteConnection(sqlite3.Connection):
         with self.profile.translate_errors(self.path):
             return self._run(query).rowcount
 
+    def lock(self, name: str, /) -> None:
+        """Nothing to wait for: transactions that write take turns."""
+
     @contextmanager
     def transaction(self, kind: str = "IMMEDIATE") -> Generator[None]:
         """A transaction. `IMMEDIATE` waits for other writers; `DEFERRED` reads one consistent state."""
@@ -97,7 +138,7 @@ class SqliteConnection(sqlite3.Connection):
         return self.execute(sql, {str(number): value for number, value in enumerate(arguments, 1)})
 
 
-def select_rows(connection: sqlite3.Connection, sql: str, arguments: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+def select_rows(connection: SqlConnection, sql: str, arguments: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """All rows of a query with `?` for its arguments."""
     return connection.execute(sql, arguments).fetchall()
 
@@ -138,6 +179,16 @@ def open_sqlite(path: Path | None, profile: SqliteProfile, *, timeout: float) ->
         except BaseException:
             connection.close()
             raise
+    return connection
+
+
+def open_sqlite_readonly(path: Path, profile: SqliteProfile) -> SqliteConnection:
+    """Open an existing database to read it as it is, without migrating it. Raises `SkillError`."""
+    with profile.translate_errors(path):
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, factory=SqliteConnection
+        )
+    connection.path, connection.profile = path, profile
     return connection
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropic
 
 from openskills import Catalog, SkillRuntime
 from openskills.adapters.anthropic_worker import worker_tools
@@ -31,6 +30,9 @@ async def executor(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[E
 @asynccontextmanager
 async def working(executor: Executor, place: Path, environment: AnthropicEnvironment) -> AsyncGenerator[None]:
     """A worker of the SDK that polls the environment."""
+    # Here, because every process that runs any test imports this file, and the SDK takes most of a second.
+    from anthropic import AsyncAnthropic
+
     (place / "workdir").mkdir(exist_ok=True)
     runtime = SkillRuntime(
         Catalog.from_paths(place, settings=settings_in(place)), executor, settings=settings_in(place)

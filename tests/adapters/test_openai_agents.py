@@ -296,6 +296,17 @@ async def test_a_terminal_can_be_written_to_and_is_killed_at_the_end(client: Ski
     assert not find_processes("sleep 9203")
 
 
+async def test_output_from_before_the_input_is_in_the_next_update(client: SkillSandboxClient) -> None:
+    async with await client.create(options=None) as sandbox:
+        waits = "until test -e go; do sleep 0.02; done; echo late; touch told; read name; echo hello $name"
+        first = await sandbox.pty_exec_start(waits, tty=True, yield_time_s=0.3)
+        assert (first.process_id is not None, first.output) == (True, b"")
+        await sandbox.exec("touch go; until test -e told; do sleep 0.02; done")
+        second = await sandbox.pty_write_stdin(session_id=first.process_id or 0, chars="you\n", yield_time_s=10)
+        assert b"late" in second.output
+        assert b"hello you" in second.output
+
+
 async def test_a_cancelled_command_ends_with_its_processes(sandbox: SandboxSession) -> None:
     running = asyncio.create_task(sandbox.exec("(setsid sleep 9307 &); sleep 9307"))
     while len(find_processes("sleep 9307")) < 2:

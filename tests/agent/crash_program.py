@@ -17,7 +17,8 @@ from tests.agent.agents import calling
 
 
 def settings_of(directory: Path) -> Settings:
-    return Settings.from_env({"HOME": str(directory), "PATH": "/usr/bin:/bin"})
+    leases = {"OPENSKILL_LEASE_TTL": "2s", "OPENSKILL_LEASE_WAIT": "1m"}
+    return Settings.from_env({"HOME": str(directory), "PATH": "/usr/bin:/bin", **leases})
 
 
 def script(session: str) -> Iterator[ModelResponse]:

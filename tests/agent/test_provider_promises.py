@@ -102,7 +102,7 @@ def test_any_text_and_any_arguments_survive_the_way(make: Make, text: str, argum
 
 
 @both
-async def test_arguments_that_are_no_json_arrive_as_they_were_written(make: Make) -> None:
+async def test_arguments_that_are_not_json_arrive_as_they_were_written(make: Make) -> None:
     garbage = '{"skill": "csv-rep'
     with ModelServer([ModelResponse(calls=(ToolCall("a", "skill_load", garbage),))]) as server:
         assert (await answer(make(server))).calls == (ToolCall("a", "skill_load", garbage),)
@@ -162,7 +162,7 @@ async def test_a_server_that_says_not_to_try_again_is_believed(make: Make) -> No
 
 
 @both
-async def test_when_nothing_helps_the_last_refusal_is_told(make: Make) -> None:
+async def test_when_nothing_helps_the_last_refusal_is_reported(make: Make) -> None:
     with (
         ModelServer([ErrorReply(529, "Overloaded")] * 3) as server,
         pytest.raises(ModelUnavailable, match=r"Overloaded \(529\); tried 3 times") as caught,
@@ -184,7 +184,7 @@ async def test_when_nothing_helps_the_last_refusal_is_told(make: Make) -> None:
         (402, ModelUnavailable),
     ],
 )
-async def test_what_will_not_pass_is_told_at_once_in_the_words_of_the_provider(
+async def test_what_will_not_pass_is_reported_at_once_in_the_words_of_the_provider(
     make: Make, status: int, error: type[SkillError]
 ) -> None:
     waits = Waits()
@@ -252,7 +252,7 @@ async def test_an_answer_that_broke_before_its_first_word_is_asked_for_again(mak
 
 
 @both
-async def test_an_answer_that_breaks_in_the_middle_is_never_begun_anew(make: Make) -> None:
+async def test_an_answer_that_breaks_in_the_middle_is_never_begun_again(make: Make) -> None:
     async def read(model: AnyModel, into: list[str]) -> None:
         async with using(model), aclosing(model.stream(HELLO)) as events:
             async for event in events:
@@ -262,7 +262,7 @@ async def test_an_answer_that_breaks_in_the_middle_is_never_begun_anew(make: Mak
     tale = "Once upon a time there was a king."
     read_so_far: list[str] = []
     with ModelServer([ModelReply(ModelResponse(tale), cut_after=4), "never asked for"]) as server:
-        with pytest.raises(ModelUnavailable, match="the answer broke off in the middle"):
+        with pytest.raises(ModelUnavailable, match="the response was cut off"):
             await read(make(server), read_so_far)
         assert len(server.requests) == 1
     assert read_so_far
@@ -325,7 +325,7 @@ async def test_silence_ends_an_attempt_and_the_server_sees_us_leave(make: Make, 
 
 
 @both
-async def test_silence_in_the_middle_of_an_answer_is_told(make: Make) -> None:
+async def test_silence_in_the_middle_of_an_answer_is_reported(make: Make) -> None:
     def then_silence(asked: ModelServerRequest) -> RawReply:
         events = openai_events if asked.protocol == "openai" else anthropic_events
         sent = list(events(ModelResponse("Once upon a time"), asked.body, 4))
@@ -333,7 +333,7 @@ async def test_silence_in_the_middle_of_an_answer_is_told(make: Make) -> None:
 
     with (
         ModelServer(then_silence) as server,
-        pytest.raises(ModelUnavailable, match="reading timed out; the answer broke off in the middle"),
+        pytest.raises(ModelUnavailable, match="reading timed out; the response was cut off"),
     ):
         await answer(make(server, limits=IMPATIENT, retrying=Waits().retrying(attempts=50)))
 

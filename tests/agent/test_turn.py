@@ -137,7 +137,7 @@ def test_an_id_is_used_once_whoever_wrote_it() -> None:
     assert unique(ids, "c1", "c1-2", "new") == ["c1-x-4", "c1-2-x", "new-x"]
 
 
-def test_what_is_no_call_takes_no_id() -> None:
+def test_what_is_not_a_call_takes_no_id() -> None:
     events = [
         new_event("a", "message", {"message": {"role": "user", "content": "x"}}),
         new_event("a", "message", {"message": None}),
@@ -364,7 +364,7 @@ def test_so_many_are_allowed_and_not_one_more() -> None:
         AgentLimits(model_calls=0)
 
 
-async def test_those_of_sub_agents_count_for_the_run_and_the_next_run_begins_anew(tmp_path: Path) -> None:
+async def test_those_of_sub_agents_count_for_the_run_and_the_next_run_begins_again(tmp_path: Path) -> None:
     skills_for_agents(tmp_path)
     chief, model = agent_in(
         tmp_path, [calling(("helper", {"task": "x"})), ModelResponse("never"), ModelResponse("again")]

@@ -142,7 +142,7 @@ def test_unfinished_work_is_found(code: str) -> None:
     assert rules.unfinished(example(code))
 
 
-def test_handling_what_another_library_has_not_finished_is_no_fault() -> None:
+def test_handling_what_another_library_has_not_finished_is_not_a_fault() -> None:
     assert not rules.unfinished(example("try:\n    f()\nexcept NotImplementedError:\n    g()"))
 
 
@@ -163,7 +163,7 @@ def test_suppressing_everything_is_found() -> None:
     assert rules.broad_excepts(example("import contextlib\nwith contextlib.suppress(Exception):\n    f()"))
 
 
-def test_a_named_error_or_a_clean_up_that_raises_again_is_no_fault() -> None:
+def test_a_named_error_or_a_clean_up_that_raises_again_is_not_a_fault() -> None:
     named = example("try:\n    f()\nexcept (OSError, ValueError):\n    pass")
     cleaning = example("try:\n    f()\nexcept BaseException:\n    clean()\n    raise")
     assert not rules.broad_excepts(named) + rules.broad_excepts(cleaning)
@@ -204,7 +204,7 @@ HOOKS = "    def before_agent(self): ...\n    async def abefore_agent(self): ...
 LONG_HOOKS = HOOKS.replace("...", "\n" + "        x = 1\n" * 7)
 
 
-def test_hooks_that_langchain_demands_in_two_forms_are_no_twins() -> None:
+def test_hooks_that_langchain_demands_in_two_forms_are_not_twins() -> None:
     code = f"class Ours(AgentMiddleware):\n{HOOKS}"
     assert not rules.twins(example(code, "adapters/langchain/middleware.py"))
 
@@ -235,5 +235,5 @@ def test_other_pairs_stay_twins_there(path: str, code: str) -> None:
         "def run(): ...\nasync def load(): ...",
     ],
 )
-def test_names_that_only_look_alike_are_no_twins(code: str) -> None:
+def test_names_that_only_look_alike_are_not_twins(code: str) -> None:
     assert not rules.twins(example(code))

@@ -147,6 +147,7 @@ RESULTS = {
     *("Span", "ModelServerRequest", "ResetReply"),
     *("AppendResult", "Call", "Registration", "Session", "SessionInfo"),
     # Typed dicts of the LangChain middleware.
+    *("CheckpointInfo", "LeaseRecord", "ObjectInfo", "SessionLease"),
     *("ResourceMetadata", "SkillMetadata", "SkillsState"),
 }
 

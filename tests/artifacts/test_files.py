@@ -514,7 +514,7 @@ def test_nothing_is_left_of_what_was_cut_short(logs: VersionLogs, tmp_path: Path
     assert path.read_bytes() == format_record(made, OWNER) + format_record(added, OWNER)
 
 
-def test_a_log_whose_first_line_was_cut_short_begins_anew(logs: VersionLogs, tmp_path: Path) -> None:
+def test_a_log_whose_first_line_was_cut_short_begins_again(logs: VersionLogs, tmp_path: Path) -> None:
     logs.add(OWNER, "a", called("a"))
     path = the_log(tmp_path)
     path.write_bytes(path.read_bytes()[:-1])
@@ -569,7 +569,7 @@ def test_damage_is_an_error_that_names_the_file(logs: VersionLogs, tmp_path: Pat
         logs.versions(OWNER, "a")
 
 
-def test_a_log_that_ends_in_much_garbage_is_not_begun_anew(logs: VersionLogs, tmp_path: Path) -> None:
+def test_a_log_that_ends_in_much_garbage_is_not_begun_again(logs: VersionLogs, tmp_path: Path) -> None:
     logs.add(OWNER, "a", called("a"))
     with the_log(tmp_path).open("ab") as file:
         file.write(b"\0" * 100_000)

@@ -8,7 +8,7 @@ import pytest
 
 from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.memory import MemoryArtifactStore
-from openskills.artifacts.open import open_artifact_store
+from openskills.artifacts.open import open_artifact_store, open_object_store
 from openskills.artifacts.s3 import S3ArtifactStore
 from openskills.artifacts.store import Scope, read_artifact
 from openskills.errors import InvalidArgument
@@ -46,6 +46,23 @@ async def test_files_are_where_the_address_says(tmp_path: Path, settings: Settin
     assert (settings.state_dir / "artifacts" / "format").is_file()
 
 
+async def test_storage_that_machines_share_has_the_artifacts_of_all(s3_server: S3Server, tmp_path: Path) -> None:
+    bucket = s3_server.url(s3_server.new_bucket(), "team")
+    for storage in (str(tmp_path / "shared"), f"file://{tmp_path}/other", bucket):
+        machines = [
+            Settings.from_env({**s3_server.environment, "HOME": str(tmp_path / name), "OPENSKILL_STORAGE": storage})
+            for name in ("a", "b")
+        ]
+        await open_artifact_store(None, machines[0]).put(SCOPE, "a", b"x")
+        assert await read_artifact(open_artifact_store(None, machines[1]), SCOPE, "a") == b"x"
+        # Beside what else is there, such as saved workspaces.
+        objects = open_object_store(storage, machines[0])
+        await objects.put("workspaces/one", b"w")
+        assert [one.name for one in await objects.list("")] == ["workspaces/one"]
+    assert (tmp_path / "shared" / "artifacts" / "format").is_file()
+    assert len(await open_artifact_store(bucket.replace("/team", "/team/artifacts"), machines[0]).list(SCOPE)) == 1
+
+
 async def test_a_bucket_is_used_with_the_credentials_of_the_settings(s3_server: S3Server) -> None:
     settings = Settings.from_env(s3_server.environment)
     url = s3_server.url(s3_server.new_bucket(), "some%20where")
@@ -57,7 +74,7 @@ def test_an_endpoint_in_the_address_wins_over_one_in_the_environment(s3_server: 
     elsewhere = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
     program = """
 import sys
-from openskills.artifacts.open import open_artifact_store
+from openskills.artifacts.open import open_artifact_store, open_object_store
 from openskills.artifacts.store import Scope
 from openskills.settings import Settings
 from openskills.sync import run
@@ -103,7 +120,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it() -> None:
     program = """
 import sys
 sys.modules["obstore"] = None
-from openskills.artifacts.open import open_artifact_store
+from openskills.artifacts.open import open_artifact_store, open_object_store
 from openskills.errors import MissingExtra
 from openskills.settings import Settings
 try:

@@ -6,6 +6,7 @@ References and names from outside are taken apart by a parser; what is hostile i
 """
 
 from collections.abc import AsyncGenerator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
@@ -28,6 +29,7 @@ from openskills.artifacts.store import (
 )
 from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded, SkillError
 from openskills.sync import run
+from openskills.testing.stores import check_artifact_store
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -62,7 +64,7 @@ def test_a_mime_type_is_taken_as_it_is(mime_type: str) -> None:
 
 
 @pytest.mark.parametrize("mime_type", ["", "png", "a/b/c", "a /b", "a/b\n", "a/b; x\r\ny", "a/ü", "a/" + "b" * 300])
-def test_what_is_no_mime_type_is_refused(mime_type: str) -> None:
+def test_what_is_not_a_mime_type_is_refused(mime_type: str) -> None:
     with pytest.raises(InvalidArgument, match=r"mime_type: invalid MIME type .*; use one such as image/png"):
         check_mime_type(mime_type)
 
@@ -222,7 +224,7 @@ def test_a_reference_that_climbs_or_is_absolute_is_forbidden(text: str) -> None:
         ("artifact://@3", "invalid artifact name ''"),
         ("artifact://user:", "invalid artifact name 'user:'"),
         ("artifact://user:@1", "invalid artifact name 'user:'"),
-        ("artifact://.", "names no file"),
+        ("artifact://.", "is not a file name"),
         ("artifact://a@", "ends with '@'; add a version or remove the '@'"),
         ("artifact://a@01", "invalid version '01'; use a number such as 0 or 12"),
         ("artifact://a@" + "9" * 19, "invalid version"),
@@ -232,12 +234,12 @@ def test_a_reference_that_climbs_or_is_absolute_is_forbidden(text: str) -> None:
         ("artifact://a\x1b[2J", "invisible character"),
         ("artifact://\u202egnp.exe", r"invisible character \('\\u202e'\)"),
         ("artifact://a\u2028b", "invisible character"),
-        ("artifact://half\ud83d", "half a character"),
+        ("artifact://half\ud83d", "lone surrogate"),
         ("artifact://" + "x" * 1025, "the name has 1,025 characters; the maximum is 1,024"),
         ("artifact://" + "x" * 256, "too long"),
     ],
 )
-def test_what_is_no_reference_is_refused_with_the_reason(text: str, why: str) -> None:
+def test_what_is_not_a_reference_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(InvalidArgument, match=why) as raised:
         parse_ref(text)
     assert raised.value.field == "artifact"
@@ -282,3 +284,30 @@ def test_any_text_is_a_reference_or_a_clear_error(text: str) -> None:
         return
     assert normalize_name(name) == name
     assert version is None or version >= 0
+
+
+async def test_it_keeps_every_promise_of_a_store() -> None:
+    await check_artifact_store(MemoryArtifactStore)
+
+
+async def test_one_store_that_everybody_shares_keeps_them_too() -> None:
+    shared = MemoryArtifactStore()
+    await check_artifact_store(lambda: shared)
+
+
+async def test_an_artifact_beyond_the_limit_is_refused_and_leaves_nothing(scope: Scope) -> None:
+    store = MemoryArtifactStore(max_bytes=4)
+    with pytest.raises(LimitExceeded, match="the maximum is 4 per artifact"):
+        await store.put(scope, "a", b"12345")
+    assert await store.list(scope) == ()
+    assert (await store.put(scope, "a", b"1234")).version == 0
+
+
+async def test_threads_with_loops_of_their_own_get_consecutive_versions(scope: Scope) -> None:
+    store = MemoryArtifactStore()
+    contents = [b"%d" % number for number in range(64)]
+    with ThreadPoolExecutor(8) as threads:
+        waiting = [threads.submit(run, store.put(scope, "a", content)) for content in contents]
+        made = [one.result() for one in waiting]
+    assert sorted(artifact.version for artifact in made) == list(range(64))
+    assert [await read_artifact(store, scope, "a", artifact.version) for artifact in made] == contents

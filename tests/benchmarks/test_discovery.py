@@ -11,11 +11,11 @@ BOUNDS = {
     "first discovery, faster than skills-ref validates": "≥ 20x",
     "unchanged refresh, faster than the first discovery": "≥ 10x",
     "new process with the index, faster than deepagents": "≥ 20x",
-    "first discovery, times of only reading the files": "≤ 8x",
+    "first discovery, relative to only reading the files": "≤ 8x",
     "peak memory over a bare interpreter": "≤ 60 MB",
-    "24 skills: first discovery, faster than the quickest other library": "≥ 3x",
+    "24 skills: first discovery, faster than the fastest other library": "≥ 3x",
     "JSON-style metadata in two of five: faster than deepagents": "≥ 5x",
-    "400 keys against 80": "≤ 50x",
+    "400 keys, relative to 80": "≤ 50x",
 }
 ALONE = """
 import json

@@ -6,7 +6,7 @@ import pytest
 
 from tests.benchmarks.programs import ROOT, measured, row_of
 
-KEPT = "mode `session`, or whatever stays until it is taken away"
+KEPT = "mode `session`, or texts that stay until they are removed"
 OURS = ("OpenSkill, tool results", "OpenSkill, system message")
 PEERS = {"trpc-agent-py", "deepagents", "google-adk", "pydantic-ai-skills", "FastMCP"}
 
@@ -42,7 +42,7 @@ def test_nothing_that_was_sent_changes_in_tool_results_and_something_does_in_the
     assert results["least_kept"] == 100
     assert system["least_kept"] < 95
     assert results["uncached"] == results["tokens"][-1]
-    promise = "twelve requests in three turns, mode `session`: the least that is kept of the request before"
+    promise = "twelve requests in three turns, mode `session`: lowest reuse of the previous request"
     assert row_of(modes, promise).endswith("| **100.0 %** | yes |")
 
 
@@ -71,6 +71,6 @@ def test_a_peer_that_crashed_is_in_the_promises_with_what_it_crashed_of() -> Non
     done = subprocess.run(
         [sys.executable, "-c", CRASHED], cwd=ROOT / "benchmarks", capture_output=True, text=True, check=True
     )
-    (row,) = [line for line in done.stdout.splitlines() if "times of deepagents" in line]
+    (row,) = [line for line in done.stdout.splitlines() if "relative to deepagents" in line]
     assert "not measured: deepagents: it failed with ValueError: no |" in row
     assert "not installed" not in done.stdout

@@ -3,7 +3,8 @@ import sys
 
 import pytest
 
-from tests.benchmarks.programs import ROOT, measured, row_of
+from tests.benchmarks.programs import ROOT, evaluated, measured, row_of
+from tests.long_form import cases
 
 PROGRAM = ROOT / "benchmarks" / "running.py"
 
@@ -11,13 +12,17 @@ PROGRAM = ROOT / "benchmarks" / "running.py"
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "promise"),
-    [
-        ("staging", "new workspace, 20 files staged, local: faster than trpc-agent-py"),
-        ("first", "first command of a session, sandbox"),
-        ("collecting", "collecting 100 files of 1 MB: times of reading them"),
-        ("growth", "cost of a run, local, from 3 to 6 files in the skill: grows by"),
-        ("held", "3 sandboxes closed: processes left"),
-    ],
+    cases(
+        [
+            ("staging", "new workspace, 20 files staged, local: faster than trpc-agent-py"),
+            ("growth", "growth of the cost of a run, local, from 3 to 6 files in the skill"),
+            ("held", "3 sandboxes closed: processes left"),
+        ],
+        [
+            ("first", "first command of a session, sandbox"),
+            ("collecting", "collecting 100 files of 1 MB: relative to reading them"),
+        ],
+    ),
 )
 def test_a_part_runs_to_its_end_and_answers_for_its_promise(part: str, promise: str) -> None:
     found = measured("running", "--only", part)
@@ -29,7 +34,7 @@ def test_a_part_runs_to_its_end_and_answers_for_its_promise(part: str, promise: 
 def test_a_round_trip_is_compared_with_bare_pipes_and_terminals_and_with_the_other_library() -> None:
     everything = measured("running", "--only", "interactive")
     for executor in ("local", "sandbox"):
-        promise = f"a line answered with a prompt, `skill_write_stdin`, {executor}: times of trpc-agent-py"
+        promise = f"a line answered with a prompt, `skill_write_stdin`, {executor}: relative to trpc-agent-py"
         assert row_of(everything, promise)
     found = everything["interactive"]
     numbers, missing = found["numbers"], "; ".join(found["missing"])
@@ -68,3 +73,39 @@ def test_the_page_stays_as_it_is_when_only_a_part_was_measured() -> None:
     before = page.read_bytes()
     measured("running", "--only", "collecting", "--write")
     assert page.read_bytes() == before
+
+
+SHOWN = """
+import json, sys
+from report import Target
+from running_part import Part, raw_series, series_table, shown, without_numbers
+from sampling import Series
+
+series = {name: Series(tuple(times)) for name, times in json.loads(sys.argv[1]).items()}
+old = Target("faster", 3.0, 2)
+print(json.dumps({
+    "table": series_table(series),
+    "raw": raw_series(series),
+    "missing": shown(without_numbers("load", "a peer:\\n  it | died", [old])),
+}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("series", "said"),
+    [
+        ('{"a": [1, 2, 3], "b": [1, 2, 3]}', "3 runs each."),
+        ('{"a": [1, 2, 3], "b": [1]}', "1 to 3 runs each."),
+        ('{"a": [1]}', "One run each."),
+    ],
+)
+def test_a_table_says_how_often_things_were_measured(series: str, said: str) -> None:
+    found = evaluated(SHOWN, series)
+    assert found["table"].splitlines()[-1] == said
+    assert found["raw"]["a"]["repeats"] in (1, 3)
+
+
+def test_a_part_that_could_not_be_measured_answers_for_its_promises_with_the_reason() -> None:
+    text = evaluated(SHOWN, '{"a": [1]}')["missing"]
+    assert "| faster | ≥ 2x | not measured: a peer: it / died | |" in text
+    assert "Not measured: a peer: it / died." in text

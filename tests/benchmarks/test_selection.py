@@ -157,7 +157,7 @@ def test_every_way_is_measured_for_every_sort_of_request() -> None:
     printed = measured("selection", "--only", "finding,deciding")
     for way in ("OpenSkill", "shared words"):
         groups = printed["finding"]["numbers"][way]
-        assert {"all", "direct", "in other words", "in English", "in Chinese", "in the other language"} <= set(groups)
+        assert {"all", "direct", "paraphrased", "in English", "in Chinese", "in the other language"} <= set(groups)
         assert 0 < groups["all"]["at_1"] <= groups["all"]["at_5"] <= groups["all"]["at_20"] <= 1
         assert set(printed["deciding"]["numbers"][way]["false by kind"]) == set(NEEDLESS_KINDS)
     missing = printed["finding"]["missing"]

@@ -69,7 +69,7 @@ def test_a_section_shows_its_pictures_and_links_its_raw_numbers(tmp_path: Path) 
     for name in ("benchmarks/tools.svg", "benchmarks/tools-size.svg", "benchmarks/tools.json"):
         assert f"]({name})" in page(tmp_path)
         assert (tmp_path / name).is_file()
-    assert "Nothing here depends on time" in page(tmp_path)
+    assert "The numbers are counts, not times" in page(tmp_path)
     assert "Not measured: a peer: gone." in page(tmp_path)
 
 

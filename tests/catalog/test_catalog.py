@@ -212,7 +212,7 @@ def test_an_error_that_only_the_system_has_a_word_for_costs_no_other_source(
     assert ["Input/output error" in problem.message for problem in catalog.problems] == [True]
 
 
-def test_a_folder_whose_name_is_no_utf8_spoils_no_index(
+def test_a_folder_whose_name_is_not_utf8_spoils_no_index(
     tmp_path: Path, settings: Settings, write_skill: WriteSkill
 ) -> None:
     write_skill("alpha")

@@ -122,7 +122,7 @@ def test_a_skill_without_a_name_takes_that_of_its_folder(tmp_path: Path) -> None
     assert names(search(tmp_path / "skills")) == ["from-folder"]
 
 
-def test_a_name_that_climbs_is_left_out(tmp_path: Path, write_skill: WriteSkill) -> None:
+def test_a_name_that_contains_dot_dot_is_left_out(tmp_path: Path, write_skill: WriteSkill) -> None:
     write_skill("../../etc", folder="climber")
     scan = search(tmp_path / "skills")
     assert (names(scan), "name-unsafe" in rules(scan)) == ([], True)

@@ -9,7 +9,7 @@ import pytest
 from openskills.catalog import trust
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.locations import ProjectSource, find_project_root, project_source
-from openskills.catalog.root import FetchResult, Progress
+from openskills.catalog.root import FetchResult, Progress, Root
 from openskills.catalog.trust import TrustAnswer
 from openskills.errors import InvalidArgument, InvalidSkill
 from openskills.settings import Settings
@@ -394,3 +394,13 @@ def test_a_changed_file_that_is_trusted_again_can_be_read_without_a_change_of_it
     decide(project, settings)
     catalog.refresh()
     assert catalog.get("theirs").read("notes.md") == b"new"
+
+
+def test_an_unconfined_root_follows_links_anywhere() -> None:
+    assert Root(Path("/a"), "a").can_follow("/etc")
+
+
+def test_a_confined_root_follows_links_below_its_bound_only() -> None:
+    root = Root(Path("/p/skills"), "a", confine=Path("/p"))
+    assert root.can_follow("/p/other/x")
+    assert not root.can_follow("/p2/x")

@@ -74,7 +74,7 @@ def test_a_link_that_leaves_the_skill_is_forbidden(skill: Skill, tmp_path: Path)
         skill.read("link")
 
 
-def test_what_is_no_file_is_an_error_of_the_caller(skill: Skill) -> None:
+def test_what_is_not_a_file_is_an_error_of_the_caller(skill: Skill) -> None:
     with pytest.raises(InvalidArgument, match=r"'missing\.md' of the skill 'alpha' cannot be read"):
         skill.read("missing.md")
     with pytest.raises(InvalidArgument, match="is not a file of the skill 'alpha'"):

@@ -46,7 +46,7 @@ def test_the_later_of_two_equal_names_counts_and_the_other_is_reported() -> None
     ]
 
 
-def test_one_folder_reached_on_two_ways_is_no_clash(tmp_path: Path) -> None:
+def test_one_folder_reached_on_two_ways_is_not_a_clash(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     snapshot = build_snapshot([skill("a", str(tmp_path / "real")), skill("a", str(tmp_path / "link"))], visible, ())

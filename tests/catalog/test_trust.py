@@ -48,7 +48,7 @@ def test_nothing_to_remember_or_to_forget_writes_nothing(store: TrustStore, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_that_are_no_text_and_names_that_look_alike_are_kept_apart(store: TrustStore, tmp_path: Path) -> None:
+def test_names_that_are_not_text_and_names_that_look_alike_are_kept_apart(store: TrustStore, tmp_path: Path) -> None:
     names = ["/p/\udcff", "/p/A", "/p/a", "/p/\N{LATIN SMALL LETTER E WITH ACUTE}", "/p/e\N{COMBINING ACUTE ACCENT}"]
     store.remember(tmp_path, {name: str(number) for number, name in enumerate(names)}, TrustAnswer.YES)
     assert {name: decision.digest for name, decision in store.read_decisions().items()} == {

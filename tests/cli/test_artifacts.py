@@ -67,7 +67,7 @@ def test_a_terminal_gets_escaped_text_and_no_binary_data(openskills: Command) ->
     [
         (("out/nothing",), "unknown artifact 'out/nothing' in this session"),
         (("out/report.md@9",), "'out/report.md' has no version 9; it has 0 to 1"),
-        (("../secret",), "climbs out"),
+        (("../secret",), "leaves its directory"),
         (("out/report.md", "--json"), "choose a file with --to"),
         (("out/report.md", "--to", "no/such/place"), "cannot write no/such/place"),
     ],

@@ -35,6 +35,7 @@ def test_every_help_fits_the_terminal_and_shows_no_types(openskills: Command, co
         assert text.startswith(f"Usage: {' '.join(('openskills', *words))} [OPTIONS]")
         assert max(map(len, text.splitlines())) <= min(columns, 100), words
         assert not re.search(r"<(bool|str|int|float|list)\b|list\[", text), words
+        assert not re.search(r"\[\[|\.\.\.\]\.", text), words
         # Paragraphs are filled, and every example fits one line of 80 columns.
         for paragraph in text.split("\n\n"):
             if not re.search(r"^\s", paragraph, re.MULTILINE):
@@ -77,9 +78,10 @@ def test_names_of_skills_are_completed_from_the_sources_on_the_line(
 ) -> None:
     for name in ("alpha", "alps", "beta"):
         write_skill(name)
-    for command in ("info", "run"):
-        assert complete(openskills, f"openskills {command} --skills skills al") == ["alpha", "alps"]
-        assert complete(openskills, f"openskills {command} --skills nowhere al") == []
+    for command in ("info", "run", "doctor --skill"):
+        noun, *option = command.split(" ")
+        for sources, found in (("skills", ["alpha", "alps"]), ("nowhere", [])):
+            assert complete(openskills, " ".join(["openskills", noun, "--skills", sources, *option, "al"])) == found
 
 
 def test_names_of_sessions_are_completed(openskills: Command, write_skill: WriteSkill) -> None:
@@ -88,9 +90,19 @@ def test_names_of_sessions_are_completed(openskills: Command, write_skill: Write
     for name in ("monday", "tuesday"):
         model = ("--model", "rule", "--executor", "none", "--skills", "skills")
         assert openskills("chat", "hello", *model, "--session", name).code == 0
-    for line in ("sessions show", "sessions delete", "artifacts list", "chat --session", "run --session"):
+    commands = ("sessions show", "sessions delete", "artifacts list")
+    for line in (*commands, "chat --session", "run --session", "mcp --session"):
         assert complete(openskills, f"openskills {line} mo") == ["monday"]
     assert sorted(complete(openskills, "openskills sessions show ")) == ["monday", "tuesday"]
+
+
+def test_ids_of_hosted_skills_are_completed(openskills: Command) -> None:
+    (openskills.cwd / "skills_cli").mkdir()
+    for name in ("count", "copy", "echo"):
+        (openskills.cwd / "skills_cli" / f"{name}.py").write_text("print('{}')\n", "utf-8")
+    assert complete(openskills, "openskills invoke --local co") == ["copy", "count"]
+    assert complete(openskills, "openskills invoke --url http://127.0.0.1:9 co") == []
+    assert complete(openskills, "openskills config co") == ["copy", "count"]
 
 
 def test_names_of_models_are_completed(openskills: Command) -> None:
@@ -111,6 +123,7 @@ def test_names_of_models_are_completed(openskills: Command) -> None:
         ("to-prompt",),
         ("token-report", "--estimate"),
         ("route", "alpha"),
+        ("doctor", "--skill", "alpha"),
     ],
     ids=lambda words: words[0],
 )
@@ -122,7 +135,7 @@ def test_sources_are_arguments_or_values_of_an_option(
     as_option = openskills(*words, "--skills", "skills")
     assert (as_argument.code, as_argument.out) == (as_option.code, as_option.out)
     assert as_argument.code == 0
-    assert "alpha" in as_argument.out or words[0] in ("validate", "token-report")
+    assert "alpha" in as_argument.out or words[0] in ("validate", "token-report", "doctor")
 
 
 def test_run_takes_sources_before_the_dashes_and_the_command_after_them(
@@ -142,7 +155,10 @@ def test_new_and_to_prompt_print_json(openskills: Command) -> None:
     assert "SKILL.md" in made["files"]
     shown = openskills("to-prompt", "alpha", "--json").json["skills"]
     assert [(one["name"], Path(one["location"]).name) for one in shown] == [("alpha", "SKILL.md")]
-    assert openskills("read-properties", "alpha", "--json").json["name"] == "alpha"
+    for path in (("alpha",), ("--skills", "alpha")):
+        assert openskills("read-properties", *path, "--json").json["name"] == "alpha"
+    for paths in ((), ("alpha", "--skills", "alpha")):
+        assert openskills("read-properties", *paths).code == 2
     checked = openskills("validate", "alpha", "--json")
     assert checked.json == openskills("validate", "alpha", "--format", "json").json
     assert openskills("validate", "alpha", "--json", "--format", "sarif").code == 2

@@ -183,3 +183,25 @@ def test_sigint_before_anything_happened_is_130_too(new_openskills: Command, tmp
             assert process.stderr is not None
             assert process.stderr.read() == b""
         assert process.wait(PATIENCE) == 130
+
+
+INTERRUPTED_IMPORT = """
+import sys
+from openskills.cli.main import app, main
+
+class Attribute:
+    def __set_name__(self, *_):
+        raise KeyboardInterrupt
+
+@app.command("interrupted")
+def interrupted():
+    class Created:
+        attribute = Attribute()
+
+sys.exit(main(["interrupted"]))
+"""
+
+
+def test_an_interrupt_while_a_class_is_created_is_130_too() -> None:
+    ran = subprocess.run([sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (130, "")

@@ -97,7 +97,7 @@ def test_a_private_skill_is_pulled_rather_than_a_shared_one(openskills: Command,
     assert b"Ours" in (openskills.cwd / "b/greeter/scripts/invoke.py").read_bytes()
 
 
-def test_a_server_that_is_no_skill_host_is_an_error(openskills: Command) -> None:
+def test_a_server_that_is_not_a_skill_host_is_an_error(openskills: Command) -> None:
     class Silent(SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the library
             pass

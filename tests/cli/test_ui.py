@@ -38,13 +38,15 @@ def ui_process(directory: Path, *arguments: str) -> Generator[tuple[WarmProcess,
 
 def test_ui_prints_a_link_that_opens_the_skills_of_a_folder_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     skill_writer(tmp_path, "skills")("my-skill", "Does what this test wants.")
-    with ui_process(tmp_path, "skills", "--port", "0") as (process, link):
+    skill_writer(tmp_path, "more")("other-skill", "Does what another test wants.")
+    with ui_process(tmp_path, "skills", "--skills", "more", "--port", "0") as (process, link):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}", link)
         with httpx2.Client(follow_redirects=True) as client:
             page = client.get(link)
             assert page.status_code == 200
             assert "token" not in str(page.url)
             assert "my-skill" in page.text
+            assert "other-skill" in page.text
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     assert "stopped" in (tmp_path / "err.txt").read_text()
@@ -85,6 +87,9 @@ def test_a_rotated_key_keeps_its_properties(openskills: Command) -> None:
     openskills("keys", "new", "ci", "--role", "admin", "--scope", "echo", "--limit", "rate=2")
     ran = openskills("keys", "rotate", "ci", "--json")
     assert (ran.json["role"], ran.json["scopes"], ran.json["rate_per_second"]) == ("admin", ["echo"], 2)
+    scoped = openskills("keys", "scope", "ci", "file_*", "echo", "--json")
+    assert (scoped.json["role"], scoped.json["scopes"]) == ("admin", ["file_*", "echo"])
+    assert openskills("keys", "scope", "ci", "NO SPACES").code == 2
     unknown = openskills("keys", "rotate", "nobody")
     assert (unknown.code, "unknown key 'nobody'" in unknown.err) == (2, True)
     wrong = openskills("keys", "new", "x", "--role", "root")

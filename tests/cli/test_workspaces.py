@@ -157,3 +157,13 @@ def test_failed_removals_are_reported(openskills: Command, root: Path) -> None:
     ran = openskills("workspaces", "clean", "--yes")
     root.chmod(0o700)
     assert (ran.code, "not removed: " in ran.err) == (1, True)
+
+
+def test_remove_takes_ids_and_says_what_does_not_exist(openskills: Command, root: Path) -> None:
+    first, second = left_behind(root, "first"), left_behind(root, "second")
+    ran = openskills("workspaces", "remove", first, "0" * 32)
+    assert (ran.code, ran.out) == (1, f"removed {first}\n")
+    assert ran.err == f"unknown workspace {'0' * 32}; `openskills workspaces list` shows them\n"
+    assert keys(openskills) == ["second"]
+    assert openskills("workspaces", "remove", second, "--json").json == {"removed": [second]}
+    assert openskills("workspaces", "remove", "../up").code == 2

@@ -58,7 +58,7 @@ def test_every_page_can_be_reached_from_the_index() -> None:
     assert not {page for page in pages() if page.is_relative_to(ROOT / "docs")} - reached
 
 
-def test_dead_links_are_found_and_code_is_no_link() -> None:
+def test_dead_links_are_found_and_code_is_not_a_link() -> None:
     page = ROOT / "docs" / "README.md"
     assert not dead(page, "# A `b` c\n[x](#a-b-c) [y](benchmarks.md#finding-skills-1)\n")
     text = "[a](no.md) ![b](../README.md)\n`[c](no.md)`\n```\n[d](no.md)\n```\n[e](https://example.org/no.md) [f](#g)\n"

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from tests.docs.page import READMES, blocks, links, steps
+from tests.docs.page import READMES, ROOT, blocks, links, steps
 
 ENGLISH, CHINESE = (path.read_text("utf-8") for path in READMES)
 _TEXT = re.compile(r'"[^"\n]*"')
+_NUMBER = re.compile(r"(?<![\w.,])(?<! of )(?<! / )\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
+_SECTION = re.compile(r"^### (.+?)$(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def commands(text: str) -> list[str]:
@@ -48,3 +50,38 @@ def test_both_front_pages_link_to_the_same_pages() -> None:
 
 def test_both_front_pages_are_short() -> None:
     assert max(len(ENGLISH.splitlines()), len(CHINESE.splitlines())) <= 150
+
+
+def figures(text: str) -> list[str]:
+    """Figures of the comparison that the linked section of the benchmarks does not have."""
+    sections = {
+        anchor(title): body for title, body in _SECTION.findall((ROOT / "docs/benchmarks.md").read_text("utf-8"))
+    }
+    rows = [line for line in text.splitlines() if "docs/benchmarks.md#" in line and line.startswith("|")]
+    missing: list[str] = []
+    for row in rows:
+        section = sections[row.partition("docs/benchmarks.md#")[2].partition(")")[0]]
+        wrong = [number for number in _NUMBER.findall(row.partition(")")[2]) if not is_measured(number, section)]
+        missing += [f"{number} in {row}" for number in wrong]
+    assert rows
+    return missing
+
+
+def anchor(title: str) -> str:
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def is_measured(number: str, section: str) -> bool:
+    """Whether a section has a number, as it is or rounded, or in milliseconds where the front page has seconds."""
+    digits = len(number.partition(".")[2])
+    measured = [float(found.replace(",", "")) for found in _NUMBER.findall(section)]
+    return any(number in (f"{value:,.{digits}f}", f"{value / 1000:,.{digits}f}") for value in measured)
+
+
+def test_figures_of_the_front_pages_are_those_of_the_linked_benchmarks() -> None:
+    assert figures(ENGLISH) == figures(CHINESE) == []
+
+
+def test_a_figure_that_was_not_measured_is_found() -> None:
+    row = "| [calls](docs/benchmarks.md#calls-per-second) | 607.5 calls | |"
+    assert figures(row) == [f"607.5 in {row}"]

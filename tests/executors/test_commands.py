@@ -65,6 +65,23 @@ async def test_only_what_this_run_made_is_collected(tmp_path: Path) -> None:
         assert [(file.path, file.data) for file in again.output_files] == [("out/one", b"one\nmore\n")]
 
 
+@pytest.mark.parametrize("backend", [LocalBackend, SandboxBackend, LandlockBackend])
+async def test_outputs_of_a_script_that_makes_its_out_directory_anew_are_collected(
+    tmp_path: Path, backend: Callable[[], Backend]
+) -> None:
+    async with workbench(tmp_path, backend=backend()) as bench:
+        command = "rm -rf out work; mkdir -p out/deep; echo 1 > out/deep/one; ln -s /etc/passwd out/link"
+        result = await bench.run(RunRequest(command, skill="demo", outputs=OutputSpec(("out/**",), save=True)))
+        assert [(file.path, file.data) for file in result.output_files] == [("out/deep/one", b"1\n")]
+        assert await read_artifact(store(tmp_path), SCOPE, "out/deep/one") == b"1\n"
+        # The links are there again.
+        assert (await bench.run(RunRequest("readlink out work inputs", skill="demo"))).stdout.split() == [
+            "../../out",
+            "../../work",
+            "../../work/inputs",
+        ]
+
+
 async def test_the_runs_own_directory_can_be_collected_and_worked_in(tmp_path: Path) -> None:
     async with workbench(tmp_path) as bench:
         request = RunRequest("pwd; echo x > made", skill="demo", cwd="$RUN_DIR", outputs=OutputSpec(("$RUN_DIR/*",)))

@@ -70,7 +70,7 @@ async def use(directory: Path, engine: TestEngine) -> None:
         assert await executor.remove("a session")
 
 
-async def test_a_skill_runs_is_staged_anew_and_keeps_its_venv(container_engine: TestEngine, tmp_path: Path) -> None:
+async def test_a_skill_runs_is_staged_again_and_keeps_its_venv(container_engine: TestEngine, tmp_path: Path) -> None:
     await use(tmp_path, container_engine)
 
 

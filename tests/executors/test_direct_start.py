@@ -75,7 +75,7 @@ async def test_what_cannot_be_started_is_left_to_the_shell(
     assert await output(tmp_path, "bash", "-c", command) == (status, says)
 
 
-async def test_a_command_that_is_no_text_and_cannot_be_started_is_an_error_as_ever(tmp_path: Path) -> None:
+async def test_a_command_that_is_not_text_and_cannot_be_started_is_an_error_as_ever(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument):
         await output(tmp_path, "nosuch")
 
@@ -198,7 +198,7 @@ def test_everything_that_bash_does_itself_is_left_to_it() -> None:
 
 
 @pytest.mark.parametrize("argv", [("ls", "-l"), ("bash", "-c"), ("bash", "-c", "ls", "x"), ("sh", "-c", "ls"), ()])
-def test_a_command_that_is_no_text_for_bash_stays_what_it_is(argv: tuple[str, ...]) -> None:
+def test_a_command_that_is_not_text_for_bash_stays_what_it_is(argv: tuple[str, ...]) -> None:
     assert strip_shell(argv) == ()
 
 

@@ -95,7 +95,7 @@ def test_names_that_a_caller_may_not_set_are_refused_with_the_reason(names: tupl
 
 
 @pytest.mark.parametrize("name", ["", "1A", "A-B", "A B", "A=B", "A\0", "Ä", "A\n", "A" * 300])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_what_is_not_a_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidArgument, match="invalid variable name"):
         check_env({name: "x"})
 
@@ -199,7 +199,7 @@ def test_an_editor_of_the_callers_own_is_a_contradiction(name: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "why"), [("a\0b", "NUL byte"), ("\ud800", "lone surrogate")])
-def test_what_is_no_text_is_refused(text: str, why: str) -> None:
+def test_what_is_not_text_is_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidArgument, match=why):
         build_editor_files(text, root="/w", run="1", env={})
 

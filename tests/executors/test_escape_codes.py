@@ -125,7 +125,7 @@ def test_a_title_without_an_end_hides_only_its_line() -> None:
     assert heard(b"\x1b]0;oops\nvisible") == [("control", "\n"), ("text", "visible")]
 
 
-def test_what_is_no_sequence_is_left_and_what_follows_is_shown() -> None:
+def test_what_is_not_a_sequence_is_left_and_what_follows_is_shown() -> None:
     assert heard(b"\x1b[12\x18a") == [("text", "a")]
     assert heard(b"\x1b[12\x1b[1Aa") == [("sequence", ("", (1,), "", "A")), ("text", "a")]
     assert heard(b"\x1b[1?2ha") == [("text", "a")]
@@ -148,7 +148,7 @@ def test_numbers_have_a_bound_and_so_has_their_number() -> None:
     assert heard(b"\x1b[" + b"1" * 300 + b"A!") == [("text", "!")]
 
 
-def test_what_is_no_utf_8_is_shown_as_such() -> None:
+def test_what_is_not_utf_8_is_shown_as_such() -> None:
     assert heard(b"a\xff\xc3\x1b7") == [("text", "a��"), ("escape", ("", "7"))]
 
 

@@ -515,7 +515,7 @@ async def test_a_piece_that_was_cancelled_is_not_lost(tmp_path: Path) -> None:
         assert "".join(await _all(cursor)) == "one\ntwo\n"
 
 
-async def test_an_echo_is_no_question(tmp_path: Path) -> None:
+async def test_an_echo_is_not_a_question(tmp_path: Path) -> None:
     async with starter(tmp_path) as commands:
         process = await commands.start(Command(shell("read; sleep 100"), terminal=TerminalSize()))
         cursor = OutputCursor(process)

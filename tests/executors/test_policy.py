@@ -279,7 +279,7 @@ def test_a_link_of_the_machine_into_the_workspace_is_not_the_machines() -> None:
     denied(CommandPolicy.of(["ls"]), "ls", "allow", linked)
 
 
-def test_a_program_that_does_not_exist_is_no_question_of_policy() -> None:
+def test_a_program_that_does_not_exist_is_not_a_question_of_policy() -> None:
     policy = CommandPolicy.of(["nothing", "scripts/none.sh"])
     with pytest.raises(InvalidArgument, match="program 'nothing' not found"):
         policy.resolve_argv("nothing", where())

@@ -372,7 +372,7 @@ async def test_what_was_written_before_the_other_side_ended_is_read_to_its_end()
     assert (hear.heard, reader.fault, reader.descriptor) == (b"last words", None, -1)
 
 
-async def test_the_end_of_a_terminal_is_no_fault() -> None:
+async def test_the_end_of_a_terminal_is_not_a_fault() -> None:
     master, slave = os.openpty()
     os.set_blocking(master, False)
     hear = Ear()
@@ -399,7 +399,7 @@ async def test_a_descriptor_that_became_somebody_elses_is_a_fault_and_stays_open
             os.close(descriptor)
 
 
-async def test_a_command_whose_output_cannot_be_read_is_no_command_without_output(tmp_path: Path) -> None:
+async def test_a_command_whose_output_cannot_be_read_is_not_a_command_without_output(tmp_path: Path) -> None:
     async with starter(tmp_path) as commands:
         before = set(os.listdir("/proc/self/fd"))
         process = await commands.start(Command(shell("read line; echo $line"), input_open=True))

@@ -61,7 +61,7 @@ def test_a_name_that_is_missing_or_another_program_is_a_link_that_comes_first(
     assert found.search_path("/elsewhere") == ("/elsewhere", str(directory))
 
 
-def test_links_are_made_anew_when_the_interpreter_has_changed(tmp_path: Path) -> None:
+def test_links_are_made_again_when_the_interpreter_has_changed(tmp_path: Path) -> None:
     links = named(tmp_path / "links", python="/old/python")
     (links / "python3").write_text("no link")
     found = Interpreter(named(tmp_path / "bin", only=REAL) / "only")

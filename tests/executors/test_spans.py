@@ -78,7 +78,7 @@ def check_attributes(watcher: Watcher) -> None:
     }
 
 
-async def test_no_secret_and_nothing_that_somebody_wrote_is_told(tmp_path: Path) -> None:
+async def test_no_secret_and_nothing_that_somebody_wrote_is_reported(tmp_path: Path) -> None:
     command = f"echo diary; echo $TOKEN {SECRET}; echo diary >&2; cat; echo diary > out/diary; exit 3"
 
     with watched() as watcher, logged() as log:
@@ -94,7 +94,7 @@ async def test_no_secret_and_nothing_that_somebody_wrote_is_told(tmp_path: Path)
     assert "diary" not in told
 
 
-async def test_where_content_is_allowed_the_command_is_told_without_its_secrets(tmp_path: Path) -> None:
+async def test_where_content_is_allowed_the_command_is_reported_without_its_secrets(tmp_path: Path) -> None:
     with watched() as watcher, logged() as log, bind(content=True):
         async with workbench(tmp_path, CommandRules(values={"TOKEN": SECRET})) as bench:
             request = RunRequest(
@@ -177,7 +177,7 @@ def test_a_run_that_is_cancelled_while_it_is_started_is_told_like_any_that_is_ca
     assert now() == (before[0] + 1, before[1])
 
 
-async def test_a_run_whose_time_is_up_says_so_and_is_no_error_of_ours(tmp_path: Path) -> None:
+async def test_a_run_whose_time_is_up_says_so_and_is_not_an_error_of_ours(tmp_path: Path) -> None:
     with watched() as watcher:
         async with workbench(tmp_path) as bench:
             await bench.run(RunRequest("sleep 60", skill="demo", limits=Limits(timeout=0.2, grace=0.1)))

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openskills.errors import ForbiddenPath, InvalidArgument
+from openskills.executors.requests import RunRequest, read_warm_modules
 from openskills.executors.spec import (
     CapturedOutput,
     Command,
@@ -24,7 +25,7 @@ def test_text_that_was_cut_says_how_much_is_missing() -> None:
 
 
 @pytest.mark.parametrize("cut_at", range(1, 12))
-def test_a_cut_never_leaves_half_a_character(cut_at: int) -> None:
+def test_a_cut_never_leaves_a_lone_surrogate(cut_at: int) -> None:
     whole = "é漢😀ß".encode()
     captured = CapturedOutput(whole[:cut_at], whole[cut_at:], cut=5)
     assert "\ufffd" not in captured.text()
@@ -72,7 +73,7 @@ def test_a_path_that_leaves_is_forbidden(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", ".", "a\0b", "x" * 300, "a/" * 2500 + "a"])
-def test_what_is_no_path_is_refused(path: str) -> None:
+def test_what_is_not_a_path_is_refused(path: str) -> None:
     with pytest.raises(InvalidArgument):
         normalize_path(path)
 
@@ -158,3 +159,23 @@ def test_only_the_documented_variables_are_expanded() -> None:
         expand_path("$HOME/x")
     with pytest.raises(InvalidArgument, match="RUN_DIR"):
         expand_path("$RUN_DIR/x")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "modules"),
+    [
+        ({"openskills-warm": "pandas numpy"}, ("pandas", "numpy")),
+        ({"openskills-warm": "pandas,numpy"}, ("pandas", "numpy")),
+        ({"openskills-warm": ""}, ()),
+        ({"openskills-warm": 3}, None),
+        ({}, None),
+    ],
+)
+def test_a_skill_says_in_its_metadata_what_to_load_ahead(
+    metadata: dict[str, object], modules: tuple[str, ...] | None
+) -> None:
+    assert read_warm_modules(metadata) == modules
+
+
+def test_a_request_does_not_show_its_input() -> None:
+    assert "password" not in repr(RunRequest("true", stdin=b"password"))

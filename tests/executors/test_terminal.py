@@ -139,7 +139,7 @@ def test_a_picture_lasts_until_it_has_scrolled_away_or_is_erased() -> None:
     assert not screen.snapshot().is_painted
 
 
-def test_a_gap_is_said_until_everything_is_drawn_anew() -> None:
+def test_a_gap_is_said_until_everything_is_drawn_again() -> None:
     screen = Screen(3, 10)
     screen.mark_gap()
     assert screen.snapshot().has_gap

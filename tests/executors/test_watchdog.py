@@ -246,7 +246,7 @@ async def test_a_command_that_keeps_to_its_limits_is_left_alone_and_a_measuremen
         assert await watched(process.pid) >= 2
 
 
-async def test_a_command_that_is_gone_is_no_fault_of_the_watchdog() -> None:
+async def test_a_command_that_is_gone_is_not_a_fault_of_the_watchdog() -> None:
     with subprocess.Popen([sys.executable, "-I", "-c", ""]) as process:
         process.wait()
     said = await sentence(process.pid, Limits(), [NOTHING, WorkspaceUsage(0, 10)], Quota(max_files=9))

@@ -96,7 +96,7 @@ async def test_an_interpreter_that_is_not_ready_in_time_is_told_and_ended(tmp_pa
                 await asyncio.sleep(0.01)
 
 
-async def test_a_script_that_is_gone_is_told(tmp_path: Path) -> None:
+async def test_a_script_that_is_gone_is_reported(tmp_path: Path) -> None:
     async with fork_servers(tmp_path, "") as begin:
         (tmp_path / "skill.py").unlink()
         with pytest.raises(ExecutorUnavailable, match="FileNotFoundError"):
@@ -458,7 +458,7 @@ async def test_a_large_call_is_written_as_there_is_room() -> None:
         await task
 
 
-async def test_what_comes_meanwhile_is_told() -> None:
+async def test_what_comes_meanwhile_is_reported() -> None:
     async with open_slot() as (slot, theirs, late):
         told: list[tuple[str, bytes]] = []
         heard = asyncio.Event()

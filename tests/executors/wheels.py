@@ -2,6 +2,9 @@
 
 import io
 import zipfile
+from pathlib import Path
+
+from openskills.executors.package_index import PackageIndex
 
 
 def wheel(name: str, version: str, source: str) -> tuple[str, bytes]:
@@ -18,3 +21,11 @@ def wheel(name: str, version: str, source: str) -> tuple[str, bytes]:
         for path, text in files.items():
             archive.writestr(path, text)
     return f"{name}-{version}-py3-none-any.whl", data.getvalue()
+
+
+def make_index(directory: Path) -> PackageIndex:
+    """An index that is a new directory with the package `tiny`."""
+    directory.mkdir()
+    name, data = wheel("tiny", "1.0", "VERSION = 'tiny 1.0'\n")
+    (directory / name).write_bytes(data)
+    return PackageIndex(no_index=True, find_links=(str(directory),))

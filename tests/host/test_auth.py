@@ -210,7 +210,7 @@ def test_without_scopes_said_everything_is_allowed() -> None:
         ("Bearer osk_" + "é" * 43, "not an API key"),
     ],
 )
-def test_what_is_no_key_is_refused_with_the_reason(path: Path, authorization: str | None, why: str) -> None:
+def test_what_is_not_a_key_is_refused_with_the_reason(path: Path, authorization: str | None, why: str) -> None:
     added(path)
     with pytest.raises(Unauthorized, match=why):
         KeyRing.open(path, required=True).authenticate(authorization)

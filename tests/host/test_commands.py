@@ -1,5 +1,6 @@
 """Commands of skills in the workspaces of callers, over HTTP, in a real sandbox."""
 
+import asyncio
 import json
 import os
 import threading
@@ -10,10 +11,14 @@ from typing import Any
 import httpx2
 import pytest
 
+from openskills.cli.ui import create_link
 from openskills.host.auth import revoke_key
+from openskills.host.client.client import Client
 from openskills.host.parts import HostOptions
 from openskills.project import SkillGrants
+from openskills.settings import Settings
 from tests.conftest import RequireProgram
+from tests.host.host_process import host_process, variables
 from tests.host.hosting import Served, eventually, key_in, served, settings_in
 
 SCRIPT = """\
@@ -199,6 +204,49 @@ def test_files_are_uploaded_listed_used_downloaded_and_removed(host: Served) -> 
     assert host.client.delete(path).json()["data"] == {"removed": False}
 
 
+def read_peak_memory(pid: int) -> int:
+    """The largest resident size that a process has had, in bytes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def test_the_memory_of_the_host_does_not_grow_with_the_size_of_a_file(
+    tmp_path: Path, require_program: RequireProgram
+) -> None:
+    require_program("bwrap")
+    add_skill(tmp_path / "skills", "greeter")
+    uploaded, sparse = 60 << 20, 400 << 20
+    with host_process(tmp_path, "skills", OPENSKILL_EXECUTOR="sandbox") as host:
+        host.client.headers["Origin"] = host.url
+        link = create_link(Settings.from_env(variables(tmp_path)))
+        assert host.client.get("/", params={"token": link}).status_code == 303
+        # Everything is imported and opened before the first look.
+        host.client.put("/workspaces/one/files/work/small", content=b"x").raise_for_status()
+        small = host.client.get("/console/workspaces/one/files/work/small?as=download")
+        assert (small.content, small.headers["content-length"]) == (b"x", "1")
+        before = read_peak_memory(host.process.pid)
+        pieces = (bytes([number]) * (1 << 20) for number in range(60))
+        host.client.put("/workspaces/one/files/work/large", content=pieces).raise_for_status()
+        body = {"skill": "greeter", "command": f"truncate -s {sparse} out/sparse.bin"}
+        run = host.client.post("/workspaces/one/commands", json=body).json()["data"]["id"]
+        eventually(lambda: host.client.get(f"/runs/{run}").json()["data"]["ended"] is not None)
+        for path, size in {
+            "/workspaces/one/files/work/large": uploaded,
+            "/console/workspaces/one/files/out/sparse.bin?as=download": sparse,
+        }.items():
+            with host.client.stream("GET", path) as answer:
+                assert answer.headers["content-length"] == str(size)
+                assert "attachment" in answer.headers["content-disposition"]
+                assert answer.headers["x-content-type-options"] == "nosniff"
+                assert sum(map(len, answer.iter_bytes())) == size
+            # A reader that goes away in the middle.
+            with host.client.stream("GET", path) as answer:
+                next(answer.iter_bytes())
+        grown = read_peak_memory(host.process.pid) - before
+        assert grown < 40 << 20, f"{grown >> 20} MB more for {(uploaded + sparse) >> 20} MB"
+        assert host.client.head("/workspaces/one/files/work/large").headers["content-length"] == str(uploaded)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
@@ -377,3 +425,74 @@ def test_a_key_that_only_reads_opens_no_workspace(tmp_path: Path) -> None:
     with served(tmp_path, {}, options=options) as host:
         assert host.client.get("/workspaces/one/files", headers=reader).status_code == 403
         assert host.client.get("/workspaces/one/files/out/x", headers=reader).status_code == 403
+
+
+def test_a_key_has_a_limited_number_of_workspaces_and_can_delete_them(
+    tmp_path: Path, require_program: RequireProgram
+) -> None:
+    require_program("bwrap")
+    add_skill(tmp_path / "skills", "greeter")
+    keys = {role: {"Authorization": f"Bearer {key_in(tmp_path, role, role=role)}"} for role in ("run", "admin")}
+    options = HostOptions(skills=(tmp_path / "skills",), watch=False)
+    with served(tmp_path, {}, options=options, host_quota_workspaces=2) as host:
+
+        def put(role: str, workspace: str) -> httpx2.Response:
+            return host.client.put(f"/workspaces/{workspace}/files/work/a", content=b"abc", headers=keys[role])
+
+        # Looking at a workspace does not create it.
+        assert host.client.get("/workspaces/none/files", headers=keys["run"]).json()["data"] == {"files": []}
+        assert host.client.get("/workspaces/none/files/work/a", headers=keys["run"]).status_code == 400
+        assert [put("run", name).status_code for name in ("a", "b", "a", "c")] == [201, 201, 201, 403]
+        error = put("run", "c").json()["error"]
+        assert error["message"].startswith("quota exceeded: 'run' has 2 of 2 workspaces; delete one")
+        assert error["details"]["quota"] == "workspaces"
+        body = {"skill": "greeter", "command": "sleep 1000"}
+        assert host.client.post("/workspaces/c/commands", json=body, headers=keys["run"]).status_code == 403
+        form = {"command": "ls", "workspace": "c"}
+        page = host.client.post("/console/try/skill/greeter", data=form, headers={**keys["run"], "Origin": host.url})
+        assert page.status_code == 403
+        assert "2 of 2 workspaces; delete one on the page Try it" in page.text
+        listed = host.client.get("/workspaces", headers=keys["run"]).json()["data"]
+        assert sorted((one["name"], one["size_bytes"] > 0) for one in listed["workspaces"]) == [
+            ("a", True),
+            ("b", True),
+        ]
+        assert listed["max_workspaces"] == 2
+        # A workspace in use stays; others are removed with their files.
+        run = host.client.post("/workspaces/a/commands", json=body, headers=keys["run"]).json()["data"]["id"]
+        assert host.client.delete("/workspaces/a", headers=keys["run"]).status_code == 409
+        host.client.post(f"/runs/{run}:cancel", headers=keys["run"]).raise_for_status()
+        assert host.client.delete("/workspaces/b", headers=keys["run"]).json()["data"] == {"removed": True}
+        assert host.client.delete("/workspaces/b", headers=keys["run"]).json()["data"] == {"removed": False}
+        assert put("run", "c").status_code == 201
+        assert host.client.get("/workspaces/b/files", headers=keys["run"]).json()["data"] == {"files": []}
+        assert [put("admin", name).status_code for name in ("a", "b", "c")] == [201] * 3
+
+
+def test_the_values_of_variables_are_stored_nowhere(tmp_path: Path, require_program: RequireProgram) -> None:
+    require_program("bwrap")
+    add_skill(tmp_path / "skills", "greeter")
+    options = HostOptions(skills=(tmp_path / "skills",), watch=False)
+    with served(tmp_path, {}, options=options, host_history_content=True) as host:
+        run_id = start(host, "test $TOKEN = hunter22", env={"TOKEN": "hunter22", "MODE": "fast"})
+        run = finish(host, run_id)
+        assert run["state"] == "succeeded"
+        assert run["request"]["env"] == ["MODE", "TOKEN"]
+        again = host.client.post(f"/runs/{run_id}:again")
+        assert again.status_code == 400
+        assert again.json()["error"]["message"].startswith("env: the values of MODE, TOKEN were not stored; send them")
+
+        async def run_again() -> str:
+            async with Client(host.url, settings=settings_in(tmp_path)) as client:
+                return (await client.run_again(run_id, env={"TOKEN": "hunter22", "MODE": "slow"})).id
+
+        repeated = asyncio.run(run_again())
+        assert finish(host, repeated)["state"] == "succeeded"
+        everything = [host.client.get(f"/runs/{one}").text for one in (run_id, repeated)]
+        everything += [json.dumps(read_events(host, one)) for one in (run_id, repeated)]
+        assert all("TOKEN" in text for text in everything[:2])
+        assert not any("hunter22" in text.replace("$TOKEN = hunter22", "") for text in everything)
+    stored = [path for path in tmp_path.rglob("*") if path.is_file() and "skills" not in path.parts]
+    assert any(path.name.startswith("host.db") for path in stored)
+    for path in stored:
+        assert b"hunter22" not in path.read_bytes().replace(b"$TOKEN = hunter22", b""), path

@@ -46,7 +46,7 @@ def connected(host: Served) -> socket.socket:
 
 
 @pytest.mark.parametrize("data", [b"GARBAGE\r\n\r\n", b"\x16\x03\x01\x02\x00", b"GET / HTTP/9.9\r\n\r\n\r\n"])
-def test_what_is_no_http_is_answered_with_a_result(host: Served, data: bytes) -> None:
+def test_what_is_not_http_is_answered_with_a_result(host: Served, data: bytes) -> None:
     answer = raw(host, data)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert result_in(answer)["error"]["code"] == 400
@@ -143,7 +143,7 @@ def test_who_sends_far_too_much_can_read_that_it_is_too_much(host: Served, chunk
         client.close()
 
 
-def test_a_body_that_is_no_http_after_its_refusal_is_not_answered_again(host: Served) -> None:
+def test_a_body_that_is_not_http_after_its_refusal_is_not_answered_again(host: Served) -> None:
     with connected(host) as connection:
         connection.sendall(post("/nowhere", "Transfer-Encoding: chunked"))
         found = connection.recv(65536)
@@ -153,14 +153,14 @@ def test_a_body_that_is_no_http_after_its_refusal_is_not_answered_again(host: Se
     assert (found[:13], found.count(b"HTTP/1.1 ")) == (b"HTTP/1.1 404 ", 1)
 
 
-def test_a_body_that_is_no_http_is_answered_once(host: Served) -> None:
+def test_a_body_that_is_not_http_is_answered_once(host: Served) -> None:
     head = post("/skills/echo:invoke", "Content-Type: application/json", "Transfer-Encoding: chunked")
     answer = to_the_end(host, head + b'5\r\n{"inp\r\n', b"no chunk at all\r\n")
     assert (answer[:13], answer.count(b"HTTP/1.1 ")) == (b"HTTP/1.1 400 ", 1)
 
 
 @pytest.mark.parametrize("after", [b"GARBAGE\r\n\r\n", b"GET / HTTP/1.1\r\nX-Long: " + b"a" * (MAX_HEAD_BYTES * 8)])
-def test_what_is_no_request_comes_after_the_answer_to_what_was_one(tmp_path: Path, after: bytes) -> None:
+def test_what_is_not_a_request_comes_after_the_answer_to_what_was_one(tmp_path: Path, after: bytes) -> None:
     waiting = Waiting()
     with served(tmp_path, {"waiting": waiting}) as host, connected(host) as connection:
         body = b'{"input":{}}'

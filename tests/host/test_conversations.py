@@ -473,3 +473,23 @@ def test_an_event_position_is_read_strictly() -> None:
     for text in (":", "x:", ":1", "a:b", "a:1\n", "a" * 70 + ":1", "A:1"):
         with pytest.raises(InvalidArgument, match="Last-Event-ID"):
             EventPosition.parse(text)
+
+
+def test_a_key_has_a_limited_number_of_conversations(tmp_path: Path) -> None:
+    keys = {role: {"Authorization": f"Bearer {key_in(tmp_path, role, role=role)}"} for role in ("run", "admin")}
+    with served(tmp_path, {}, host_quota_conversations=2) as host:
+
+        def create(role: str) -> httpx2.Response:
+            return host.client.post("/conversations", headers=keys[role])
+
+        assert [create("run").status_code for _ in range(3)] == [201, 201, 403]
+        refused = create("run").json()["error"]
+        assert refused["message"] == "quota exceeded: 'run' has 2 of 2 conversations; delete some of them"
+        assert refused["details"]["quota"] == "conversations"
+        page = host.client.post("/console/conversations", headers={**keys["run"], "Origin": host.url})
+        assert page.status_code == 403
+        assert "2 of 2 conversations; delete some of them" in page.text
+        assert [create("admin").status_code for _ in range(3)] == [201, 201, 201]
+        one = host.client.get("/conversations", headers=keys["run"]).json()["data"]["conversations"][0]["id"]
+        host.client.delete(f"/conversations/{one}", headers=keys["run"]).raise_for_status()
+        assert create("run").status_code == 201

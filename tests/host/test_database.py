@@ -18,14 +18,14 @@ import pytest
 from openskills.errors import SkillError, StoreUnavailable
 from openskills.host.database import HOST_DATABASE, Database, HostDatabaseConnection
 from openskills.host.tables import STEPS
-from openskills.sql import open_sqlite, select_rows
+from openskills.sql import SqlConnection, open_sqlite, select_rows
 
 
-def insert(connection: sqlite3.Connection, name: str = "w") -> None:
+def insert(connection: SqlConnection, name: str = "w") -> None:
     connection.execute("INSERT INTO history_content (id) VALUES (?)", (name,))
 
 
-def names(connection: sqlite3.Connection) -> list[str]:
+def names(connection: SqlConnection) -> list[str]:
     return [name for (name,) in select_rows(connection, "SELECT id FROM history_content ORDER BY id")]
 
 
@@ -38,7 +38,7 @@ async def test_what_is_written_can_be_read(tmp_path: Path, where: str) -> None:
 
 
 async def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    def fail(connection: sqlite3.Connection) -> None:
+    def fail(connection: SqlConnection) -> None:
         insert(connection)
         raise ZeroDivisionError
 
@@ -52,7 +52,7 @@ async def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
 async def test_who_reads_does_not_wait_for_who_writes(tmp_path: Path) -> None:
     go_on = threading.Event()
 
-    def slowly(connection: sqlite3.Connection) -> None:
+    def slowly(connection: SqlConnection) -> None:
         insert(connection)
         assert go_on.wait(30)
 
@@ -186,7 +186,7 @@ def test_many_who_open_it_at_once_all_get_it(tmp_path: Path) -> None:
         assert select_rows(connection, "SELECT count(*) FROM history_content") == [(24,)]
 
 
-def test_what_is_no_database_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_what_is_not_a_database_is_named_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("dear diary, " * 100)
     with pytest.raises(StoreUnavailable, match=r"notes\.txt cannot be used: not an SQLite database; move it away"):

@@ -218,7 +218,9 @@ DAY = 24 * 60 * 60.0
 
 
 def writer(path: Path, *, max_pending: int = 100, keep_rows: int = 100_000, timeout: float = 30) -> HistoryWriter:
-    return HistoryWriter(path, keep_days=30, keep_rows=keep_rows, max_pending=max_pending, timeout=timeout)
+    return HistoryWriter(
+        path, journal=path, keep_days=30, keep_rows=keep_rows, max_pending=max_pending, timeout=timeout
+    )
 
 
 def stored(path: Path) -> int:

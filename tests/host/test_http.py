@@ -65,7 +65,7 @@ def test_an_answer_has_the_trace_in_its_headers_and_in_its_body() -> None:
 
 
 @pytest.mark.parametrize("data", [{"a": {1}}, {"a": "\ud800"}, {1: {2: object()}}])
-def test_data_that_are_no_json_make_it_a_failure(data: dict[str, object]) -> None:
+def test_data_that_are_not_json_make_it_a_failure(data: dict[str, object]) -> None:
     result, body = encode_result(result_of(success_outcome(data)))
     assert (result.success, result.status) == (False, 502)
     assert json.loads(body)["error"]["code"] == 502
@@ -82,12 +82,12 @@ def test_integers_beyond_64_bits_are_written_with_every_digit() -> None:
 
 
 @pytest.mark.parametrize(("code", "status"), [(400, 400), (599, 599), (42, 500), (0, 500), (200, 200), (1000, 500)])
-def test_a_code_that_is_no_status_of_an_error_is_an_internal_error(code: int, status: int) -> None:
+def test_a_code_that_is_not_a_status_of_an_error_is_an_internal_error(code: int, status: int) -> None:
     assert http_status(result_of(failure_outcome(Failure(code, "x")))) == status
 
 
 @pytest.mark.parametrize(("after", "header"), [(0.1, b"1"), (1.2, b"2"), (30.0, b"30")])
-def test_when_to_come_back_is_told_in_whole_seconds(after: float, header: bytes) -> None:
+def test_when_to_come_back_is_reported_in_whole_seconds(after: float, header: bytes) -> None:
     assert dict(build_refusal(Failure(429, "slow down", {}, after), TRACE).headers)[b"retry-after"] == header
 
 
@@ -136,7 +136,7 @@ async def test_one_that_says_so_is_refused_without_a_look_at_it(length: str) -> 
 
 
 @pytest.mark.parametrize("length", ["-1", "ten", "1.5", ""])
-async def test_a_length_that_is_no_number_is_refused(length: str) -> None:
+async def test_a_length_that_is_not_a_number_is_refused(length: str) -> None:
     with pytest.raises(HttpRefusal) as found:
         await read_body(Sent(headers={"Content-Length": length}).exchange, 10)
     assert (found.value.failure.code, found.value.close) == (400, True)
@@ -426,3 +426,52 @@ def test_whatever_is_sent_what_goes_out_is_well_formed(trace_id: bytes, parent: 
     assert WELL_FORMED.fullmatch(trace.here)
     assert trace.id.isascii()
     assert trace.id.isprintable()
+
+
+async def _yield_chunks(*chunks: bytes) -> AsyncGenerator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+@pytest.mark.parametrize(
+    ("chunks", "size", "body", "is_complete"),
+    [
+        ((b"abc", b"def"), 6, b"abcdef", True),
+        ((b"abc", b"def"), 4, b"abcd", True),  # it has grown
+        ((b"abc",), 6, b"abc", False),  # it was cut
+        ((), 0, b"", True),
+    ],
+)
+async def test_a_file_is_sent_with_its_length_and_left_incomplete_if_it_was_cut(
+    chunks: tuple[bytes, ...], size: int, body: bytes, *, is_complete: bool
+) -> None:
+    sent = Sent(method="GET")
+    await http.send_file(sent.exchange, _yield_chunks(*chunks), size, http.build_file_headers("a/b c", "text/plain"))
+    headers = dict(sent.messages[0]["headers"])
+    assert headers[b"content-length"] == b"%d" % size
+    assert headers[b"content-disposition"] == b"attachment; filename*=UTF-8''b%20c"
+    assert sent.body == body
+    assert (not sent.messages[-1].get("more_body", False)) == is_complete
+
+
+async def test_a_reader_that_takes_nothing_ends_the_file() -> None:
+    sent = Sent(method="GET")
+
+    async def send(message: Message) -> None:
+        sent.messages.append(message)
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    sent.exchange.send = send
+    await http.send_file(sent.exchange, _yield_chunks(b"abc"), 3, [], timeout=0.01)
+    assert len(sent.messages) == 2
+
+
+async def test_a_body_is_read_in_pieces_up_to_its_limit() -> None:
+    sent = Sent([part(b"abc", more=True), part(b"", more=True), part(b"de")])
+    assert [piece async for piece in http.stream_body(sent.exchange, 5)] == [b"abc", b"de"]
+    for incoming, raised in (([part(b"abc", more=True), part(b"def")], HttpRefusal), ([GONE], http.ClientDisconnect)):
+        with pytest.raises(raised):
+            _ = [piece async for piece in http.stream_body(Sent(incoming).exchange, 5)]
+    with pytest.raises(HttpRefusal, match="did not arrive"):
+        _ = [piece async for piece in http.stream_body(Sent().exchange, 5, timeout=0.01)]

@@ -22,6 +22,7 @@ from openskills.host.idempotency import (
     IdempotentResponse,
     build_replay,
 )
+from openskills.host.model import Failure
 from openskills.host.service import Invocation, InvokeRequest
 from openskills.host.workers import WorkerLock
 from tests.host.results import succeeded
@@ -173,13 +174,17 @@ async def test_work_goes_on_without_its_caller_and_is_kept_if_its_skill_was_call
     assert isinstance(await begin(of), IdempotentResponse if started else IdempotencyClaim)
 
 
-async def test_an_answer_that_cannot_be_stored_yet_is_stored_later(tmp_path: Path) -> None:
+async def test_an_answer_that_cannot_be_stored_yet_is_not_given_and_is_stored_later(tmp_path: Path) -> None:
     database = Database(tmp_path / "host.db", timeout=0.01)
     of = IdempotencyStore(database)
     claim = await fresh(of)
     with closing(sqlite3.connect(tmp_path / "host.db", timeout=1, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        await of.finish(claim, 200, b"{}")
+        with pytest.raises(StoreUnavailable, match="timed out waiting for other writers") as caught:
+            await of.finish(claim, 200, b"{}")
+        failure = Failure.from_error(caught.value)
+        assert "send the request again with the same Idempotency-Key to get the result" in failure.message
+        assert (failure.details["executed"], failure.retry_after) == (True, 1.0)
         other.execute("ROLLBACK")
     await of.close()
     assert await begin(of) == IdempotentResponse(200, b"{}")
@@ -227,7 +232,7 @@ def test_the_right_to_finish_is_not_shown() -> None:
     assert "secret" not in repr(IdempotencyClaim("id", "secret"))
 
 
-def test_a_run_that_was_begun_is_told_with_its_place_again() -> None:
+def test_a_run_that_was_begun_is_reported_with_its_place_again() -> None:
     body = orjson.dumps({"trace_id": "first", "data": {"id": "run_1"}})
     assert (
         dict(build_replay(IdempotentResponse(202, body), parse_trace(b"second", None)).headers)[b"location"]

@@ -19,7 +19,7 @@ from openskills.host.lifecycle import DIRECTORY_PREFIX, HostDirectory, drain, dr
 from openskills.host.model import InvokeResult
 from openskills.host.service import Host
 from tests.conftest import needs_root
-from tests.host.host_process import host_process
+from tests.host.host_process import host_process, is_alive
 from tests.host.hosting import Function, Waiting, eventually
 from tests.host.test_service import host_of, invoke
 
@@ -68,6 +68,23 @@ async def test_what_does_not_finish_is_interrupted() -> None:
 
     assert (await task).status == 503
     assert waiting.cancelled.is_set()
+
+
+async def test_invocations_are_served_until_load_balancers_had_time_to_notice() -> None:
+    waiting = Waiting()
+    waiting.may_end.set()
+    host = host_of(functions(waiting))
+
+    ending = asyncio.create_task(drain(host, 60.0, delay=3600.0))
+    while not host.stopping:
+        await asyncio.sleep(0)
+
+    assert not host.draining
+    assert (await (await begun(host, waiting))).status == 200
+    # A second signal does not wait for the delay.
+    host.interrupt()
+    assert (await (await begun(host, waiting))).status == 503
+    ending.cancel()
 
 
 async def test_a_signal_drains_first_and_reaches_the_server_then() -> None:
@@ -210,8 +227,13 @@ def test_a_host_that_starts_removes_the_homes_of_one_that_was_killed(tmp_path: P
         assert first.invoke("echo", {"text": "x"}).status_code == 200
         left = set(temporary.glob(f"{DIRECTORY_PREFIX}*"))
         assert left
+        pid = first.process.pid
+        started = list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
         first.process.kill()
         first.process.wait(60)
+        # A worker process notices it a moment later, and may have created its directory only now.
+        eventually(lambda: not any(map(is_alive, started)), 60)
+        left |= set(temporary.glob(f"{DIRECTORY_PREFIX}*"))
     with host_process(tmp_path / "b", TMPDIR=str(temporary)) as second:
         assert second.invoke("echo", {"text": "x"}).status_code == 200
         eventually(lambda: not left & set(temporary.glob(f"{DIRECTORY_PREFIX}*")), 30)

@@ -83,7 +83,7 @@ def test_of_a_worker_that_died_the_counts_stay_and_what_it_had_under_way_does_no
     assert found["openskills_workers", ()] == 1.0
 
 
-def test_labels_that_are_no_plain_words_come_back_as_they_were() -> None:
+def test_labels_that_are_not_plain_words_come_back_as_they_were() -> None:
     strange = 'a "quoted\\" name\nwith a line, and {braces} 日本'
     counters = HostCounters()
     counters.add("openskills_shed", (strange,), 3.0)

@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
+import orjson
 import pytest
 
+from openskills import errors
 from openskills.errors import InvalidArgument
+from openskills.host import openapi as parts
+from openskills.host.http import build_document, build_refusal, host_starting, new_trace
 from openskills.host.model import Registration
 from openskills.host.openapi import ERRORS, TOOL_FORMATS, build_openapi, build_tools, describe_skill
 from openskills.host.registry.registry import RegistryEntry
@@ -71,7 +75,7 @@ def test_a_schema_that_refers_to_itself_means_the_same_in_the_document() -> None
 
 
 @pytest.mark.parametrize("needed", [True, False])
-def test_whether_a_key_is_needed_is_told(needed: bool) -> None:
+def test_whether_a_key_is_needed_is_reported(needed: bool) -> None:
     found = document(keys_needed=needed)
     assert ("security" in found) is needed
     assert found["paths"]["/healthz"]["get"]["security"] == []
@@ -110,7 +114,7 @@ def test_values_of_variables_and_secrets_are_not_told() -> None:
     assert "hunter22" not in str(told)
 
 
-def test_a_broken_skill_is_told_with_its_problems_only() -> None:
+def test_a_broken_skill_is_reported_with_its_problems_only() -> None:
     problem = Problem("entry-missing", "entry: /srv/host/skills_cli/x.py is not there", line=3, path="/srv/host/a.yaml")
     told = describe_skill(
         RegistryEntry("x", None, (problem,), "broken", START / "a.yaml"), START, Settings.from_env({})
@@ -188,3 +192,36 @@ def test_a_name_never_means_a_skill_that_is_not_among_the_tools() -> None:
 def test_a_form_that_is_not_known_is_refused_with_those_that_are() -> None:
     with pytest.raises(InvalidArgument, match="openai, openai-chat, anthropic, mcp"):
         build_tools([], "gemini")
+
+
+SCHEMAS = {"schemas": {"Result": parts.RESULT_SCHEMA, "Error": parts.ERROR_SCHEMA, "Failure": parts.FAILURE_SCHEMA}}
+
+
+def test_every_code_of_our_errors_is_documented() -> None:
+    known = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.SkillError)]
+    assert {kind.code for kind in known} <= set(parts.ERRORS)
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [("Result", build_document({}, new_trace()).body), ("Failure", build_refusal(host_starting(), new_trace()).body)],
+)
+def test_what_the_host_answers_is_what_the_schemas_say(name: str, body: bytes) -> None:
+    schema = {"$ref": f"#/components/schemas/{name}", "components": SCHEMAS}
+    jsonschema_rs.validator_for(schema, offline=True).validate(orjson.loads(body))
+
+
+def test_a_success_is_not_a_failure() -> None:
+    schema = {"$ref": "#/components/schemas/Failure", "components": SCHEMAS}
+    assert not jsonschema_rs.validator_for(schema, offline=True).is_valid(
+        orjson.loads(build_document({}, new_trace()).body)
+    )
+
+
+def test_answers_that_ask_to_come_back_say_when() -> None:
+    responses = parts.failure_responses()
+    assert "Retry-After" in responses["429"]["headers"]
+    assert "Retry-After" not in responses["400"]["headers"]
+    assert set(parts.failure_references(400, 401)) == {"400", "401"}
+    document = parts.build_openapi((), url="http://127.0.0.1", keys_needed=False)
+    assert set(document["components"]["parameters"]) == {"TraceId", "IdempotencyKey", "Mode"}

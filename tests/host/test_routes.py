@@ -65,7 +65,7 @@ def test_a_key_sees_the_skills_of_its_scopes_only(tmp_path: Path) -> None:
     assert [line["principal"] for line in host.lines()] == ["me", "me"]
 
 
-def test_a_database_that_cannot_be_used_is_told_without_its_path(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_used_is_reported_without_its_path(tmp_path: Path) -> None:
     (tmp_path / "secret-place").write_text("")
     with served(tmp_path, host_history=tmp_path / "secret-place" / "host.db") as host:
         keyed = host.invoke("echo", {"text": "a"}, headers={"Idempotency-Key": "k"})

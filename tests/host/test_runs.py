@@ -13,7 +13,6 @@ import asyncio
 import json
 import logging
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -43,7 +42,7 @@ from openskills.host.runs import (
     encode_data,
 )
 from openskills.host.workers import WorkerLock
-from openskills.sql import open_sqlite, select_rows
+from openskills.sql import SqlConnection, open_sqlite, select_rows
 from tests.host.results import refused, succeeded
 
 QUICK = AsyncRunLimits(poll_seconds=0.02)
@@ -601,34 +600,37 @@ RUN_ROWS_RUN = Run("run_1", "ci", "echo", "t-1", "0.1.0", RunState.QUEUED, "work
 
 
 @pytest.fixture
-def at() -> Iterator[sqlite3.Connection]:
+def at() -> Iterator[SqlConnection]:
     """A database with one run."""
     with closing(open_sqlite(None, HOST_DATABASE, timeout=1)) as connection:
         runs._insert_run(connection, RUN_ROWS_RUN)
         yield connection
 
 
-def found(at: sqlite3.Connection, run_id: str = "run_1") -> Run:
+def found(at: SqlConnection, run_id: str = "run_1") -> Run:
     one = runs._select_run(at, run_id)
     assert one is not None
     return one
 
 
-def test_a_run_comes_back_as_it_was(at: sqlite3.Connection) -> None:
+def test_a_run_comes_back_as_it_was(at: SqlConnection) -> None:
     assert runs._select_run(at, "run_1") == RUN_ROWS_RUN
     assert runs._select_run(at, "run_2") is None
 
 
 def test_the_result_is_there_when_a_run_ends_between_two_reads(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
-    with closing(open_sqlite(path, HOST_DATABASE, timeout=1)) as at, closing(sqlite3.connect(path)) as other:
+    with (
+        closing(open_sqlite(path, HOST_DATABASE, timeout=1)) as at,
+        closing(open_sqlite(path, HOST_DATABASE, timeout=1)) as other,
+    ):
         runs._insert_run(at, RUN_ROWS_RUN)
         ended = replace(RUN_ROWS_RUN, state=RunState.SUCCEEDED, ended=2_000.0, status=200, result=b"{}")
 
         def end(statement: str) -> None:
             if "FROM run_events" in statement:
                 at.set_trace_callback(None)
-                with other:
+                with other.transaction():
                     runs._record_end(other, ended, ())
 
         at.set_trace_callback(end)
@@ -636,7 +638,7 @@ def test_the_result_is_there_when_a_run_ends_between_two_reads(tmp_path: Path) -
     assert (run.ended, event.kind, event.data) == (2_000.0, "result", b"{}")
 
 
-def test_events_are_numbered_from_one_and_make_the_run_running(at: sqlite3.Connection) -> None:
+def test_events_are_numbered_from_one_and_make_the_run_running(at: SqlConnection) -> None:
     runs._insert_events(at, "run_1", [PendingEvent("stdout", 1.0, b"1"), PendingEvent("stdout", 2.0, b"2")], 1_001.0)
     runs._insert_events(at, "run_1", [PendingEvent("stderr", 3.0, b"3")], 1_002.0)
     run, events = runs._select_events(at, "run_1", 0, 100)
@@ -652,7 +654,7 @@ def test_events_are_numbered_from_one_and_make_the_run_running(at: sqlite3.Conne
         runs._select_events(at, "run_2", 0, 1)
 
 
-def test_the_last_event_is_the_result_which_is_stored_once(at: sqlite3.Connection) -> None:
+def test_the_last_event_is_the_result_which_is_stored_once(at: SqlConnection) -> None:
     done = complete_run(RUN_ROWS_RUN, RunState.SUCCEEDED, succeeded(), 1_003.0, cut=5)
     runs._record_end(at, done, [PendingEvent("stdout", 1.0, b"1")])
     assert found(at) == done
@@ -662,17 +664,17 @@ def test_the_last_event_is_the_result_which_is_stored_once(at: sqlite3.Connectio
     assert select_rows(at, "SELECT sum(length(data)) FROM run_events WHERE kind = 'result'") == [(0,)]
 
 
-def test_who_wants_to_cancel_is_heard_by_the_worker_of_the_run(at: sqlite3.Connection) -> None:
-    assert runs._select_to_cancel(at, "worker-a") == []
+def test_who_wants_to_cancel_is_heard_by_the_worker_of_the_run(at: SqlConnection) -> None:
+    assert runs._select_own(at, "worker-a") == {"run_1": False}
     runs._record_cancel_request(at, "run_1")
     assert found(at).cancel
-    assert runs._select_to_cancel(at, "worker-a") == ["run_1"]
-    assert runs._select_to_cancel(at, "worker-b") == []
+    assert runs._select_own(at, "worker-a") == {"run_1": True}
+    assert runs._select_own(at, "worker-b") == {}
     runs._record_end(at, complete_run(RUN_ROWS_RUN, RunState.CANCELLED, succeeded(), 1_003.0), ())
-    assert runs._select_to_cancel(at, "worker-a") == []
+    assert runs._select_own(at, "worker-a") == {}
 
 
-def test_runs_of_a_worker_that_is_dead_become_interrupted(at: sqlite3.Connection, tmp_path: Path) -> None:
+def test_runs_of_a_worker_that_is_dead_become_interrupted(at: SqlConnection, tmp_path: Path) -> None:
     mine, other = WorkerLock(tmp_path / "host.db"), WorkerLock(tmp_path / "host.db")
     other.hold()
     for name, worker in (("run_2", mine), ("run_3", other)):
@@ -687,15 +689,15 @@ def test_runs_of_a_worker_that_is_dead_become_interrupted(at: sqlite3.Connection
     assert runs._mark_interrupted(at, mine, 1_103.0) == 1
 
 
-def test_should_the_worker_live_after_all_its_result_counts(at: sqlite3.Connection) -> None:
+def test_should_the_worker_live_after_all_what_it_writes_changes_nothing(at: SqlConnection) -> None:
     runs._mark_interrupted(at, WorkerLock(None), 1_500.0)
     runs._insert_events(at, "run_1", [PendingEvent("stdout", 1.0, b"1")], 1_501.0)
     runs._record_end(at, complete_run(RUN_ROWS_RUN, RunState.SUCCEEDED, succeeded(), 1_502.0), ())
-    assert found(at).state is RunState.SUCCEEDED
-    assert [one.kind for one in runs._select_events(at, "run_1", 0, 10)[1]] == ["result", "stdout", "result"]
+    assert (found(at).state, found(at).ended) == (RunState.INTERRUPTED, 1_500.0)
+    assert [one.kind for one in runs._select_events(at, "run_1", 0, 10)[1]] == ["result"]
 
 
-def test_what_ended_long_ago_is_removed_with_its_events(at: sqlite3.Connection) -> None:
+def test_what_ended_long_ago_is_removed_with_its_events(at: SqlConnection) -> None:
     runs._insert_run(at, replace(RUN_ROWS_RUN, id="run_2"))
     runs._record_end(at, complete_run(RUN_ROWS_RUN, RunState.SUCCEEDED, succeeded(), 1_003.0), ())
     assert runs._delete_old(at, before=1_003.0, max_kept=10)
@@ -706,7 +708,7 @@ def test_what_ended_long_ago_is_removed_with_its_events(at: sqlite3.Connection) 
     assert found(at, "run_2").state is RunState.QUEUED
 
 
-def test_of_very_many_runs_only_the_latest_are_kept(at: sqlite3.Connection) -> None:
+def test_of_very_many_runs_only_the_latest_are_kept(at: SqlConnection) -> None:
     for number in range(500):
         run = replace(RUN_ROWS_RUN, id=f"run_{number:03}-x")
         runs._insert_run(at, run)

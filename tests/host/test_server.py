@@ -21,15 +21,16 @@ from openskills.host.auth import read_keys
 from openskills.host.server import open_socket, resolve_auth, socket_url
 from tests.host.host_process import host_process, is_alive, is_ready, variables, write_skills
 from tests.host.hosting import eventually, settings_in
+from tests.long_form import cases
 from tests.servers.warm_openskills import openskills_line
 
 
-def test_a_port_that_is_taken_is_told_with_what_to_do() -> None:
+def test_a_port_that_is_taken_is_reported_with_what_to_do() -> None:
     with open_socket("127.0.0.1", 0) as first, pytest.raises(InvalidArgument, match=r"in use .* --port 0"):
         open_socket("127.0.0.1", first.getsockname()[1])
 
 
-def test_an_address_that_is_not_ours_is_told() -> None:
+def test_an_address_that_is_not_ours_is_reported() -> None:
     with pytest.raises(InvalidArgument, match=r"--host: cannot listen on 192\.0\.2\.1"):
         open_socket("192.0.2.1", 0)
 
@@ -334,8 +335,13 @@ def test_a_keyed_call_goes_on_without_its_caller_and_a_retry_gets_its_answer(
     assert calls.executions() == 1
 
 
-@pytest.mark.parametrize(("verb", "workers"), VERBS_AND_WORKERS)
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "verb", "workers"),
+    cases(
+        [(signal.SIGKILL, "invoke", "1"), (signal.SIGKILL, "stream", "2"), (signal.SIGTERM, "stream", "1")],
+        [(signal.SIGKILL, "stream", "1"), (signal.SIGTERM, "invoke", "1"), (signal.SIGTERM, "stream", "2")],
+    ),
+)
 def test_a_keyed_call_that_was_cut_off_is_interrupted_and_never_runs_again(
     tmp_path: Path, number: signal.Signals, verb: str, workers: str
 ) -> None:

@@ -140,7 +140,7 @@ async def test_the_deadline_is_that_of_the_skill_and_passing_it_is_a_result() ->
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
-async def test_a_fault_of_a_runner_is_told_in_the_log_only(
+async def test_a_fault_of_a_runner_is_reported_in_the_log_only(
     caplog: pytest.LogCaptureFixture, error: type[BaseException]
 ) -> None:
     async def broken(call: Call) -> Outcome:
@@ -382,7 +382,7 @@ def test_a_fault_names_the_place_and_the_rule() -> None:
     assert failure.details["errors"][0]["rule"] == "type"
 
 
-def test_every_fault_is_told_up_to_a_limit() -> None:
+def test_every_fault_is_reported_up_to_a_limit() -> None:
     failure = checks(input_schema=NUMBERS).validate_input({"numbers": ["x"] * 100, "more": 1})
     assert failure is not None
     assert len(failure.details["errors"]) == MAX_VIOLATIONS

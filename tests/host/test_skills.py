@@ -109,7 +109,7 @@ async def test_expired_files_are_gone(tmp_path: Path) -> None:
             await store.get_file(ADA, file.id)
         assert await store.list_files(ADA, ListPage()) == ([], False)
         await store.sweep(after=-1)
-        assert not store.open_blob(file.digest).exists()
+        assert not (await store.fetch_blob(file.digest)).exists()
 
 
 async def test_files_are_never_shared_between_keys(tmp_path: Path) -> None:

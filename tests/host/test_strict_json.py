@@ -29,11 +29,11 @@ def test_an_object_alone_has_nothing_around_it() -> None:
     assert find_json_object(b' {"a": 1}\n') == JsonMatch({"a": 1})
 
 
-def test_a_byte_order_mark_is_no_fault() -> None:
+def test_a_byte_order_mark_is_not_a_fault() -> None:
     assert find_json_object(b'\xef\xbb\xbf{"a": 1}') == JsonMatch({"a": 1})
 
 
-def test_what_stands_around_an_object_is_told() -> None:
+def test_what_stands_around_an_object_is_reported() -> None:
     assert find_json_object(b'one\n{"success": true}\ntwo\n') == JsonMatch({"success": True}, "one\ntwo")
 
 
@@ -51,7 +51,7 @@ def test_an_object_with_nan_among_other_text_is_refused() -> None:
         find_json_object(b'log\n{"success": true, "data": {"a": NaN}}')
 
 
-def test_half_a_character_among_other_text_is_refused() -> None:
+def test_a_lone_surrogate_among_other_text_is_refused() -> None:
     with pytest.raises(InvalidSkillJson, match="surrogate"):
         find_json_object(b'log\n{"success": true, "data": {"a": "\\ud83d"}}')
 

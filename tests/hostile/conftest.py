@@ -8,9 +8,10 @@ import pytest
 
 from tests.conftest import find_program
 from tests.container_engine import TestEngine, container_engine
+from tests.executors.ray.test_cluster import nodes
 from tests.hostile.harness import User, nobody, ourselves
 
-__all__ = ["container_engine"]
+__all__ = ["container_engine", "nodes"]
 
 _PROGRAMS = {"sandbox": ("bwrap", "setpriv"), "landlock": (), "container": (), "local": ()}
 

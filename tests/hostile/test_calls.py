@@ -1,6 +1,8 @@
 """Nothing that one call of a hosted skill does is visible to the next: marks are left everywhere, then looked for."""
 
+import asyncio
 import json
+import os
 import random
 import re
 import secrets
@@ -16,6 +18,7 @@ from tests.host.calls_made import called, open_runner, python_skill
 from tests.long_form import LONG
 
 ROUNDS = 500 if LONG else 10
+CALLS_PER_CALLER = 5000 if LONG else 100
 
 SKILL = r'''
 import ctypes, fcntl, json, os, re, resource, signal, stat, subprocess, sys
@@ -238,3 +241,35 @@ def _read(outcome: Outcome) -> dict[str, Any]:
     times = [data["stats"][place].pop(2) for place in range(len(data["stats"])) for _ in "am"]
     is_marked = min(times) < 10**17
     return {**data, "is_marked": is_marked, "stray": [key for key in outcome.notes if key.startswith("stray")]}
+
+
+REACHING = """
+import json, os
+try:
+    os.close(os.open(f"/proc/{os.getppid()}/mem", os.O_RDWR))
+except PermissionError:
+    print(json.dumps({"opened": False}))
+else:
+    print(json.dumps({"opened": True}))
+"""
+
+
+async def test_a_call_that_runs_before_its_parent_goes_on_cannot_open_its_memory(
+    tmp_path: Path, require_program: RequireProgram
+) -> None:
+    require_program("bwrap")
+    entry = tmp_path / "skill.py"
+    entry.write_text(REACHING, encoding="utf-8")
+    tmp_path.chmod(0o755)
+    # More workers than processors: the scheduler sometimes runs the new process first.
+    workers = 2 * len(os.sched_getaffinity(0))
+    limits = HostLimits(concurrency=workers)
+    skill = python_skill(entry, executor="sandbox", warm=SkillStartMethod.FORK, limits=limits)
+    async with open_runner(tmp_path, skill) as runner:
+
+        async def reach() -> list[object]:
+            outcomes = [await runner.invoke(skill, called()) for _ in range(CALLS_PER_CALLER)]
+            return [outcome.data and outcome.data["opened"] for outcome in outcomes]
+
+        found = await asyncio.gather(*(reach() for _ in range(2 * workers)))
+        assert {opened for some in found for opened in some} == {False}

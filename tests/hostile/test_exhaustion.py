@@ -4,8 +4,10 @@ import pytest
 
 from tests.hostile.conftest import Chosen
 from tests.hostile.exhausting import ENVIRONMENT, held_by
+from tests.hostile.flood import AT_ONCE
 from tests.hostile.harness import User
 from tests.hostile.probes.hoarding import WAYS
+from tests.long_form import LONG
 
 
 def test_without_limits_a_command_gets_everything(us: User) -> None:
@@ -16,7 +18,23 @@ def test_without_limits_a_command_gets_everything(us: User) -> None:
 @pytest.mark.slow
 def test_a_command_does_not_keep_more_than_it_may(pair: tuple[Chosen, User]) -> None:
     executor, user = pair
+    if user.prefix and executor.name != "sandbox" and not LONG:
+        pytest.skip("`make hostile` tries it: the limits of this executor do not depend on who runs the host")
     variables = {**ENVIRONMENT, **executor.environment}
     report = user.run("tests.hostile.exhausting", executor.name, user.place(), environment=variables)
     assert list(report) == held_by(executor.name)
     assert {what: found for what, found in report.items() if found["ending"] == "timed_out"} == {}
+
+
+MIB = 1024 * 1024
+SECONDS = 10 if LONG else 2
+
+
+@pytest.mark.slow
+def test_eight_commands_that_write_without_end_grow_the_host_by_less_than_32_mb(executor: Chosen, us: User) -> None:
+    module = ("tests.hostile.flood", executor.name, us.place(), str(SECONDS))
+    report = us.run(*module, environment=executor.environment)
+    assert report["growth"] < 32_000_000
+    assert report["endings"] == ["timed_out"] * AT_ONCE
+    assert min(report["written"]) > MIB
+    assert max(report["kept"]) <= MIB

@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -159,54 +159,66 @@ def test_fixing_hostile_files_loses_nothing(tmp_path: Path, hostile: Path) -> No
     assert after == before
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        " " * (1_000_000 // PARTS) + "x",
-        "> " * (400_000 // PARTS) + "x",
-        "](x) " * (200_000 // PARTS),
-        "[" * (1_000_000 // PARTS),
-        "`" * (999_999 // PARTS),
-        "` `` " * (200_000 // PARTS),
-        "<!--" * (250_000 // PARTS),
-        "[a](" * (250_000 // PARTS),
-        "![a](<" * (160_000 // PARTS),
-        "- " * (400_000 // PARTS) + "```",
-    ],
-    ids=lambda body: repr(body[:8]),
-)
-@pytest.mark.parametrize("command", ["validate", "info"])
-def test_a_long_body_is_judged_in_time_in_proportion(tmp_path: Path, body: str, command: str) -> None:
-    skill = tmp_path / "long"
-    skill.mkdir()
-    (skill / "SKILL.md").write_text(front("long").decode().replace("body", body), encoding="utf-8")
-    done = run(tmp_path, command, str(skill))
-    assert done.returncode in (0, 1)
+LONG_BODIES = [
+    " " * (1_000_000 // PARTS) + "x",
+    "> " * (400_000 // PARTS) + "x",
+    "](x) " * (200_000 // PARTS),
+    "[" * (1_000_000 // PARTS),
+    "`" * (999_999 // PARTS),
+    "` `` " * (200_000 // PARTS),
+    "<!--" * (250_000 // PARTS),
+    "[a](" * (250_000 // PARTS),
+    "![a](<" * (160_000 // PARTS),
+    "- " * (400_000 // PARTS) + "```",
+]
+LONG_FRONT_MATTER = [
+    "metadata:\n  id: " + "1" * (200_000 // PARTS) + "x\n",
+    "version: " + "1_" * (100_000 // PARTS) + "x\n",
+    "version: " + "1:" * (100_000 // PARTS) + "x\n",
+    "license: " + "a: " * (80_000 // PARTS) + "\n",
+    "license: " + '"' * (200_000 // PARTS) + "\n",
+    "x: '" + "'" * (200_001 // PARTS | 1) + "\n",
+    "allowed-tools: " + "(" * (200_000 // PARTS) + "\n",
+    "".join(f"k{number}: a: b\n" for number in range(9_000 // PARTS)),
+    "\t\n" * (100_000 // PARTS),
+    "- " * (100_000 // PARTS) + "\n",
+    "metadata:\n" + "".join(f"  k{number}: [a\n" for number in range(9_000 // PARTS)),
+]
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        "metadata:\n  id: " + "1" * (200_000 // PARTS) + "x\n",
-        "version: " + "1_" * (100_000 // PARTS) + "x\n",
-        "version: " + "1:" * (100_000 // PARTS) + "x\n",
-        "license: " + "a: " * (80_000 // PARTS) + "\n",
-        "license: " + '"' * (200_000 // PARTS) + "\n",
-        "x: '" + "'" * (200_001 // PARTS | 1) + "\n",
-        "allowed-tools: " + "(" * (200_000 // PARTS) + "\n",
-        "".join(f"k{number}: a: b\n" for number in range(9_000 // PARTS)),
-        "\t\n" * (100_000 // PARTS),
-        "- " * (100_000 // PARTS) + "\n",
-        "metadata:\n" + "".join(f"  k{number}: [a\n" for number in range(9_000 // PARTS)),
-    ],
-    ids=lambda more: repr(more[:16]),
-)
-def test_long_front_matter_is_judged_in_time_in_proportion(tmp_path: Path, more: str) -> None:
-    skill = tmp_path / "long"
-    skill.mkdir()
-    (skill / "SKILL.md").write_bytes(front("long", more))
-    assert run(tmp_path, "validate", str(skill)).returncode in (0, 1)
-    assert run(tmp_path, "validate", "--fix", str(skill)).returncode in (0, 1)
+def write_long(tmp_path: Path, texts: Iterable[bytes]) -> list[str]:
+    """Skills with these texts, in `tmp_path/skills`."""
+    written: list[str] = []
+    for number, text in enumerate(texts):
+        folder = tmp_path / "skills" / f"long-{number}"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_bytes(text)
+        written.append(folder.name)
+    return written
+
+
+def check_verdicts(tmp_path: Path, expected: list[str], *options: str) -> None:
+    """Validate them all in the time that is allowed; each gets a verdict."""
+    done = run(tmp_path, "validate", *options, "--format", "json", str(tmp_path / "skills"))
+    assert done.returncode in (0, 1), done.stderr
+    assert sorted(Path(skill["path"]).parent.name for skill in json.loads(done.stdout)["skills"]) == sorted(expected)
+
+
+def test_long_bodies_are_judged_in_time_in_proportion(tmp_path: Path) -> None:
+    texts = (front("long").decode().replace("body", body).encode() for body in LONG_BODIES)
+    check_verdicts(tmp_path, write_long(tmp_path, texts))
+
+
+@pytest.mark.parametrize("body", LONG_BODIES, ids=lambda body: repr(body[:8]))
+def test_a_long_body_is_described_in_time_in_proportion(tmp_path: Path, body: str) -> None:
+    (name,) = write_long(tmp_path, [front("long").decode().replace("body", body).encode()])
+    assert run(tmp_path, "info", str(tmp_path / "skills" / name)).returncode in (0, 1)
+
+
+def test_long_front_matter_is_judged_and_fixed_in_time_in_proportion(tmp_path: Path) -> None:
+    expected = write_long(tmp_path, (front("long", more) for more in LONG_FRONT_MATTER))
+    check_verdicts(tmp_path, expected)
+    check_verdicts(tmp_path, expected, "--fix")
 
 
 def test_an_unreadable_file_that_a_skill_points_at_costs_no_verdict(tmp_path: Path) -> None:

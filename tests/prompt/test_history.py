@@ -59,7 +59,7 @@ def test_the_first_load_holds_the_body_and_the_documents_it_asked_for() -> None:
     assert held(after(TURN, "hi", Load("pdf", ("a.md",)), Load("pdf"))) == TextLocations(2, {"a.md": 2}, None, (2, 4))
 
 
-def test_a_selection_holds_what_it_selected_anew() -> None:
+def test_a_selection_holds_what_it_selected_again() -> None:
     found = held(after(TURN, Load("pdf", ("a.md",)), Select("pdf", ("docs/b.md",), "add")))
     assert found.docs == {"a.md": 1, "docs/b.md": 3}
 
@@ -190,7 +190,7 @@ def test_the_objects_of_a_client_are_understood_as_answers() -> None:
     assert replay([answer, result], SESSION).locations["pdf"].docs == {"a.md": 1}
 
 
-def test_what_is_only_said_is_no_result() -> None:
+def test_what_is_only_said_is_not_a_result() -> None:
     messages: Messages = [{"role": role, "content": "loaded: pdf"} for role in ("system", "user", "assistant")]
     assert replay(messages, SESSION).outcomes == {}
 
@@ -209,7 +209,7 @@ def test_a_field_is_found_in_a_mapping_and_on_an_object() -> None:
         assert get_field(message, "name") is None
 
 
-def test_a_field_that_is_no_text_is_empty_as_text() -> None:
+def test_a_field_that_is_not_text_is_empty_as_text() -> None:
     assert get_string({"name": 3}, "name") == get_string({}, "name") == get_string(None, "name") == ""
 
 
@@ -220,7 +220,7 @@ def test_the_text_of_a_message_may_come_in_parts(content: object) -> None:
     assert get_text({"content": content}) == "one\ntwo"
 
 
-def test_what_is_no_text_adds_nothing_to_the_text() -> None:
+def test_what_is_not_text_adds_nothing_to_the_text() -> None:
     parts = [
         {"type": "image_url", "image_url": {"url": "data:"}},
         {"type": "text", "text": "one"},
@@ -249,7 +249,7 @@ def test_a_call_without_a_function_is_none() -> None:
 @pytest.mark.parametrize(
     "value", ["", "{", "[1]", '"x"', "[" * 100_000, '{"a": ' * 100_000, "1" * 5_000, None, 3, ["a"]]
 )
-def test_what_is_no_json_object_is_an_empty_one(value: object) -> None:
+def test_what_is_not_a_json_object_is_an_empty_one(value: object) -> None:
     assert parse_json_object(value) == {}
 
 
@@ -336,11 +336,11 @@ def test_arguments_that_cannot_be_read_leave_the_text_to_say_it() -> None:
      "loaded: pdf-tools", "loaded: pdf [truncated]", " loaded: pdf", "unloaded: pdf",
      '{"skill": "pdf", "selected_docs": []}'],
 )  # fmt: skip
-def test_a_result_that_failed_or_was_replaced_or_cut_is_no_load(text: str) -> None:
+def test_a_result_that_failed_or_was_replaced_or_cut_is_not_a_load(text: str) -> None:
     assert parse_result("skill_load", PDF, text) is None
 
 
-def test_a_result_that_was_shown_and_came_back_with_a_cut_is_no_load() -> None:
+def test_a_result_that_was_shown_and_came_back_with_a_cut_is_not_a_load() -> None:
     assert parse_result("skill_load", PDF, "loaded: pdf\n\n[Loaded] pdf\n\nFirst li... (truncated)") is None
 
 
@@ -369,7 +369,7 @@ def test_a_selection_says_what_is_selected_after_it() -> None:
      '{"selected_docs": []}', '{"skill": "pdf", "selected_docs": ["a.m', '{"skill": "pdf", "selected_docs": "a.md"}',
      '{"skill":' * 50_000],
 )  # fmt: skip
-def test_what_is_no_selection_says_nothing(text: str) -> None:
+def test_what_is_not_a_selection_says_nothing(text: str) -> None:
     assert parse_result("skill_select_docs", PDF, text) is None
 
 

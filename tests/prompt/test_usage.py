@@ -215,7 +215,7 @@ def test_only_the_last_requests_are_kept_but_all_are_added_up() -> None:
     assert [line.split()[0] for line in ledger.format_table().splitlines()] == ["request", "4", "5", "all"]
 
 
-def test_another_counter_counts_anew() -> None:
+def test_another_counter_counts_again() -> None:
     ledger = Ledger()
     assert ledger.record([user_ledger("four")], ()).total == 1
     assert ledger.record([user_ledger("four")], (), characters).total == 4

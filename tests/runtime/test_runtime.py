@@ -1,10 +1,11 @@
-"""A process that serves conversations."""
+"""A process that serves conversations, and its options."""
 
 import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,13 +16,16 @@ from openskills.errors import CommandDenied, InvalidArgument, SkillError
 from openskills.executors.open import open_executor
 from openskills.executors.requests import SecretRequest
 from openskills.project import SkillGrants
-from openskills.runtime.options import SessionOptions
+from openskills.prompt.blocks import Placement
+from openskills.runtime.options import SessionOptions, WhenLost
 from openskills.runtime.runtime import SkillRuntime
 from openskills.session.events import Event, new_event
 from openskills.session.memory import MemorySessionStore
+from openskills.session.state import LoadMode, keep_most_recent
 from openskills.session.store import Session, SessionKey
 from openskills.testing.checks import PNG
 from openskills.tools.approvals import ApprovalDecision, ApprovalQuestion
+from openskills.tools.names import ToolProfile
 from tests.catalog.sources.web_server import Page, serving
 from tests.conftest import RequireProgram
 from tests.runtime.talking import Transcript, runtime_in, text_of
@@ -454,3 +458,31 @@ async def test_a_program_decides_which_declared_variables_a_skill_gets(place: Pa
         ("alpha", ("KEY_B", "KEY_C", "KEY_D"), "assistant")
     ] * 3
     assert len({one.digest for one in asked}) == 1
+
+
+def test_text_is_taken_for_every_choice() -> None:
+    options = SessionOptions(load_mode=" Session ", placement="system", when_lost="unload", profile="FULL")
+    assert options.load_mode is LoadMode.SESSION
+    assert options.placement is Placement.SYSTEM
+    assert options.when_lost is WhenLost.UNLOAD
+    assert options.profile is ToolProfile.FULL
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"load_mode": "forever"}, "load_mode.*turn, once, session"),
+        ({"placement": "user"}, "placement.*tool_result, system"),
+        ({"profile": "none"}, "profile.*full, knowledge_only"),
+        ({"overview_format": "toml"}, "overview_format.*xml"),
+        ({"max_loaded_skills": -1}, "max_loaded_skills.*negative"),
+        ({"evict": keep_most_recent(1), "max_loaded_skills": 3}, "evict"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_field(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        SessionOptions(**given)
+
+
+def test_secrets_are_not_in_what_is_printed() -> None:
+    assert "hunter2" not in repr(SessionOptions(secrets={"TOKEN": "hunter2"}))

@@ -164,10 +164,10 @@ async def test_a_command_that_times_out_ends_with_its_shell(executor: Executor, 
     options = {"limits": Limits(timeout=1.0), "max_timeout": 1.0}
     async with runtime_with(executor, tmp_path, **options) as runtime, runtime.session("slow") as session:
         await text_of(session, bash("name=value"))
-        text = await failure_of(session, bash("trap '' TERM; echo begun; setsid sleep 600"))
+        text = await failure_of(session, bash("trap '' TERM; echo begun; setsid sleep 7829"))
         assert text.startswith("begun\n[the command timed out after 1 s; the shell was killed")
         assert await text_of(session, bash("echo [$name]")) == "[]"
-        assert not find_processes("sleep 600")
+        assert not find_processes("sleep 7829")
 
 
 def find_processes(command: str) -> list[int]:

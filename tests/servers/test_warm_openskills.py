@@ -48,7 +48,7 @@ def test_what_an_interpreter_reads_when_it_starts_has_its_effect(
     assert ended([*warm_openskills.line, "list"], tmp_path, PYTHONPATH=str(tmp_path))[0] == 7
 
 
-def test_a_reader_that_has_gone_is_no_error(warm_openskills: WarmOpenskills, tmp_path: Path) -> None:
+def test_a_reader_that_has_gone_is_not_an_error(warm_openskills: WarmOpenskills, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     environment = {"HOME": str(tmp_path), "LANG": "C.UTF-8"}

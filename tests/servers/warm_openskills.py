@@ -201,6 +201,11 @@ def openskills_line(*arguments: str) -> list[str]:
     return [*_kinds["openskills"].get().line, *arguments]
 
 
+def program_line(script: Path) -> list[str]:
+    """A command line that runs a program that uses the package, in an interpreter that has imported the package."""
+    return [*_kinds["program"].get().line, str(script)]
+
+
 @pytest.fixture(scope="session")
 def warm_openskills() -> WarmOpenskills:
     """`openskills` in interpreters that have imported it already; it ends with this process."""

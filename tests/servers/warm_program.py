@@ -53,6 +53,8 @@ SCRIPT = (
 )
 # What examples and benchmarks import.
 PROGRAM = (
+    "mcp.client",
+    "openskills.adapters.mcp.tools",
     "openskills.agent.agent",
     "openskills.agent.runner",
     "openskills.agent.subagent",

@@ -111,7 +111,7 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
     ],
     ids=str,
 )
-def test_json_that_is_no_event_is_refused_with_the_field(change: dict[str, Any], said: str) -> None:
+def test_json_that_is_not_an_event_is_refused_with_the_field(change: dict[str, Any], said: str) -> None:
     fields = json.loads(event_to_json(new_event("agent", "message")))
     with pytest.raises(InvalidArgument, match=said):
         event_from_json(json.dumps({**fields, **change}))
@@ -128,7 +128,7 @@ def test_a_field_that_is_missing_is_named(name: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", b"\xff", "[" * 100_000, "9" * 5000], ids=lambda text: str(text)[:5]
 )
-def test_what_is_no_json_object_is_refused(text: str | bytes) -> None:
+def test_what_is_not_a_json_object_is_refused(text: str | bytes) -> None:
     with pytest.raises(InvalidArgument, match=r"event: (not valid JSON|expected a JSON object)"):
         event_from_json(text)
 
@@ -186,7 +186,7 @@ def test_printable_text_is_an_id(value: str) -> None:
         (None, "expected text, got NoneType"),
     ],
 )
-def test_what_is_no_id_is_refused_with_the_reason(value: Any, said: str) -> None:
+def test_what_is_not_an_id_is_refused_with_the_reason(value: Any, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         check_id("session", value)
 
@@ -220,7 +220,7 @@ def test_other_kinds_of_the_same_things_become_plain() -> None:
     ],
     ids=lambda value: repr(value)[:16] if not isinstance(value, dict) else "",
 )
-def test_what_is_no_json_is_refused_with_its_place(value: Any, said: str) -> None:
+def test_what_is_not_json_is_refused_with_its_place(value: Any, said: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
         copy_json("payload", value)
     assert said in str(raised.value)

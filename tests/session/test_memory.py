@@ -87,7 +87,7 @@ async def test_a_policy_of_ones_own_holds_also_for_callers_who_saw_an_old_state(
     assert state.view_for("main").list_loaded()[-1] == "e"
 
 
-def test_callers_who_decide_anew_after_a_conflict_lose_no_skill() -> None:
+def test_callers_who_decide_again_after_a_conflict_lose_no_skill() -> None:
     store = MemorySessionStore()
 
     def loading(skill: str) -> None:
@@ -108,7 +108,7 @@ def test_callers_who_decide_anew_after_a_conflict_lose_no_skill() -> None:
 
 
 @pytest.mark.parametrize("expected", [None, 0])
-async def test_a_conversation_that_was_deleted_begins_anew(expected: int | None) -> None:
+async def test_a_conversation_that_was_deleted_begins_again(expected: int | None) -> None:
     store = MemorySessionStore()
     await store.append(KEY, load("main", "a", {}))
     assert await store.delete(KEY)

@@ -81,7 +81,7 @@ def test_three_slashes_are_relative_and_four_absolute(
         ("sqlite:///:memory:", "use memory: instead"),
     ],
 )
-def test_what_is_no_address_is_refused_without_being_repeated(url: str, said: str, settings: Settings) -> None:
+def test_what_is_not_an_address_is_refused_without_being_repeated(url: str, said: str, settings: Settings) -> None:
     with pytest.raises(InvalidArgument, match=said) as raised:
         open_session_store(url, settings)
     assert raised.value.field == "store"

@@ -70,6 +70,24 @@ async def test_after_a_crash_of_the_server_every_acknowledged_event_is_there_and
     await store.close()
 
 
+async def test_a_process_that_is_paused_in_a_transaction_does_not_block_others(postgres_server: PostgresServer) -> None:
+    url = postgres_server.new_database()
+    paused, other = PostgresPool(url, "the paused one"), PostgresSessionStore(url)
+
+    async def pause_in_transaction() -> None:
+        async with paused.transaction() as tx:
+            await tx.lock(int.from_bytes(bytes.fromhex(tables.session_id(KEY))[:8], signed=True))
+            await other.acquire_lease(KEY, "other", ttl=60)
+            await tx.fetch_rows(("SELECT 1", ()))
+
+    with pytest.raises(SessionsUnavailable):
+        await pause_in_transaction()
+    async with paused.transaction() as tx:
+        assert [tuple(row) for row in await tx.fetch_rows(("SELECT 1", ()))] == [(1,)]
+    await paused.close()
+    await other.close()
+
+
 async def test_connections_that_the_server_has_ended_are_replaced(postgres_server: PostgresServer) -> None:
     url = postgres_server.new_database()
     store = PostgresSessionStore(url)
@@ -129,6 +147,7 @@ def nodes_of(plan: dict[str, Any]) -> list[str]:
     return [plan["Node Type"], *inner]
 
 
+VERSIONS_NOW = [(1,), (2,), (3,)]
 VERSIONS = "SELECT version FROM openskills_schema ORDER BY version"
 
 
@@ -147,19 +166,19 @@ async def used(pool: PostgresPool) -> object:
 async def test_tables_are_made_once_however_many_begin_at_the_same_time(postgres_server: PostgresServer) -> None:
     url = postgres_server.new_database()
 
-    assert await asyncio.gather(*(used(pool(url)) for _ in range(8))) == [[(1,), (2,)]] * 8
+    assert await asyncio.gather(*(used(pool(url)) for _ in range(8))) == [VERSIONS_NOW] * 8
 
 
 async def test_an_older_database_is_brought_up_to_date(postgres_server: PostgresServer) -> None:
     url = postgres_server.new_database()
     assert await used(PostgresPool(url, "old", steps=SESSION_MIGRATIONS[:1])) == [(1,)]
-    assert await used(pool(url)) == [(1,), (2,)]
+    assert await used(pool(url)) == VERSIONS_NOW
 
 
 async def test_a_newer_database_is_refused(postgres_server: PostgresServer) -> None:
     url = postgres_server.new_database()
     await used(PostgresPool(url, "new", steps=(*SESSION_MIGRATIONS, ("CREATE TABLE of_tomorrow (x TEXT)",))))
-    with pytest.raises(SkillError, match="by a newer OpenSkill: its schema version is 3, this one supports 2"):
+    with pytest.raises(SkillError, match="by a newer OpenSkill: its schema version is 4, this one supports 3"):
         await used(pool(url))
 
 
@@ -167,7 +186,7 @@ async def test_a_step_that_fails_leaves_nothing(postgres_server: PostgresServer)
     url = postgres_server.new_database()
     with pytest.raises(SkillError, match='relation "nowhere" does not exist'):
         await used(PostgresPool(url, "new", steps=(("CREATE TABLE half (x TEXT)", "INSERT INTO nowhere VALUES (1)"),)))
-    assert await used(pool(url)) == [(1,), (2,)]
+    assert await used(pool(url)) == VERSIONS_NOW
 
 
 async def test_an_error_in_the_block_takes_everything_back_and_the_connection_can_be_used_on(
@@ -181,7 +200,7 @@ async def test_an_error_in_the_block_takes_everything_back_and_the_connection_ca
     own = pool(postgres_server.new_database())
     with pytest.raises(OSError, match="of the block"):
         await write_and_fail()
-    assert await used(own) == [(1,), (2,)]
+    assert await used(own) == VERSIONS_NOW
 
 
 def test_a_call_that_is_cancelled_at_any_moment_leaves_the_pool_usable(postgres_server: PostgresServer) -> None:
@@ -207,7 +226,7 @@ def test_a_call_that_is_cancelled_at_any_moment_leaves_the_pool_usable(postgres_
 
     own = pool(postgres_server.new_database())
     # Not in the loop of the test: asyncpg leaves a future with an exception when connecting is cancelled.
-    assert run(all_moments()) == [(1,), (2,)]
+    assert run(all_moments()) == VERSIONS_NOW
 
 
 @pytest.mark.parametrize(

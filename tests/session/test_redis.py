@@ -62,7 +62,7 @@ async def test_after_kill_9_of_the_server_every_acknowledged_event_is_there_and_
     assert [one.id for one in found.events] == [*acknowledged, event.id]
 
 
-async def test_a_hook_decides_anew_when_somebody_was_faster(
+async def test_a_hook_decides_again_when_somebody_was_faster(
     redis_server: RedisServer, store: RedisSessionStore
 ) -> None:
     seen: list[int] = []

@@ -326,7 +326,7 @@ async def test_a_cancelled_call_leaves_the_file_usable(tmp_path: Path) -> None:
     await file.close()
 
 
-async def test_closing_twice_and_before_the_first_use_is_no_fault(tmp_path: Path) -> None:
+async def test_closing_twice_and_before_the_first_use_is_not_a_fault(tmp_path: Path) -> None:
     file = open_thread(tmp_path / "x.db", timeout=1)
     await file.close()
     assert not (tmp_path / "x.db").exists()
@@ -425,7 +425,7 @@ async def test_a_file_of_an_older_version_is_brought_up_to_date_with_what_it_has
     assert found is not None
     assert found.events[0] == done.event
     new = open_database(path, timeout=1)
-    assert new.fetch_rows(("SELECT version FROM openskills_schema ORDER BY version", ())) == [(1,), (2,)]
+    assert new.fetch_rows(("SELECT version FROM openskills_schema ORDER BY version", ())) == [(1,), (2,), (3,)]
     assert new.fetch_rows(("SELECT 1 FROM sqlite_master WHERE name = 'openskills_sessions_of_owner'", ())) == [(1,)]
     new.close()
 
@@ -450,15 +450,15 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> 
     newer = open_database(path, timeout=1, steps=(*SESSION_MIGRATIONS, ("CREATE TABLE of_tomorrow (x TEXT)",)))
     newer.close()
     for _ in range(2):
-        with pytest.raises(SkillError, match=rf"{path} was written by a newer OpenSkill: .* version is 3"):
+        with pytest.raises(SkillError, match=rf"{path} was written by a newer OpenSkill: .* version is 4"):
             open_database(path, timeout=1)
     again = sqlite3.connect(path)
-    assert again.execute("SELECT max(version) FROM openskills_schema").fetchone() == (3,)
+    assert again.execute("SELECT max(version) FROM openskills_schema").fetchone() == (4,)
     again.close()
 
 
 @pytest.mark.parametrize("content", [b"x", b"not a database" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_named_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(content)
     with pytest.raises(SkillError, match=rf"the session store {path} is .*not an SQLite database"):

@@ -31,7 +31,7 @@ from openskills.session.store import (
 @pytest.mark.parametrize(
     "value", ["", "a\0b", "a\nb", "\ud800", "x" * 513], ids=["empty", "nul", "line", "half", "long"]
 )
-def test_a_key_of_what_is_no_id_is_refused_with_the_field(field: str, value: str) -> None:
+def test_a_key_of_what_is_not_an_id_is_refused_with_the_field(field: str, value: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
         SessionKey(**{"app": "app", "user": "erika", "session": "s1", field: value})
     assert raised.value.field == field

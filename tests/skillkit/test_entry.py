@@ -186,7 +186,7 @@ def test_what_a_module_printed_before_the_call_is_kept_out_too(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_closed_stream_is_no_crash(tmp_path: Path, closed: str) -> None:
+def test_a_closed_stream_is_not_a_crash(tmp_path: Path, closed: str) -> None:
     script = tmp_path / "shout.py"
     script.write_text(HEAD + handler("print('x'); progress(1); return {'x': 1}"))
     done = subprocess.run(
@@ -203,7 +203,7 @@ def test_a_closed_stream_is_no_crash(tmp_path: Path, closed: str) -> None:
         assert done.returncode == 1
 
 
-def test_a_reader_that_has_gone_is_no_crash(tmp_path: Path) -> None:
+def test_a_reader_that_has_gone_is_not_a_crash(tmp_path: Path) -> None:
     script = tmp_path / "shout.py"
     script.write_text(HEAD + handler("return {'x': 'y' * 1000000}"))
     with subprocess.Popen(
@@ -267,7 +267,7 @@ def test_an_error_makes_a_failure_with_its_word() -> None:
         assert (found["error"]["code"], found["error"]["details"]["reason"]) == (code, word)
 
 
-def test_data_that_is_no_json_becomes_an_error() -> None:
+def test_data_that_is_not_json_becomes_an_error() -> None:
     endless: dict[str, Any] = {}
     endless["again"] = endless
     for data in ({"a": object()}, {"a": float("nan")}, {"a": {1, 2}}, {("a", "b"): 1}, endless):
@@ -276,7 +276,7 @@ def test_data_that_is_no_json_becomes_an_error() -> None:
         assert found["error"]["message"].startswith("the skill returned a value that is not valid JSON")
 
 
-def test_half_a_character_does_not_break_the_line() -> None:
+def test_a_lone_surrogate_does_not_break_the_line() -> None:
     assert written(Answer({"name": "a\udcffb"}))["data"] == {"name": "a?b"}
 
 
@@ -468,7 +468,7 @@ def test_exact_numbers_come_as_decimals() -> None:
         (b" " * (MAX_INPUT + 1), "larger than"),
     ],
 )
-def test_what_is_no_request_is_refused(data: bytes, said: str) -> None:
+def test_what_is_not_a_request_is_refused(data: bytes, said: str) -> None:
     with pytest.raises(InvalidArgument, match=f"^input: {said}"):
         parse_input(data)
 

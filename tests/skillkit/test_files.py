@@ -159,7 +159,7 @@ def test_a_link_may_lead_to_another_place_inside(place: Path) -> None:
         ("x" * 300, InvalidArgument),
     ],
 )
-def test_what_is_no_file_inside_is_refused(place: Path, name: str, kind: type[SkillError]) -> None:
+def test_what_is_not_a_file_inside_is_refused(place: Path, name: str, kind: type[SkillError]) -> None:
     (place / "out").symlink_to("../secret.txt")
     (place / "folder").symlink_to(place.parent)
     (place / "circle").symlink_to("circle")
@@ -268,7 +268,7 @@ def test_western_text_in_utf16_is_recognised_without_its_mark(encoding: str) -> 
     "data",
     [b"\0\1\2\3", b"\x89PNG\r\n", b"%PDF-1.7", b"\x1f\x8b\x08", b"PK\x03\x04", b"\x7fELF", bytes(range(1, 32)) * 10],
 )
-def test_what_is_no_text_is_recognised(data: bytes) -> None:
+def test_what_is_not_text_is_recognised(data: bytes) -> None:
     assert detect_encoding(data) is None
 
 
@@ -379,7 +379,7 @@ def test_a_walk_may_begin_below_and_choose(tmp_path: Path) -> None:
     assert names(Walk(root, "b", glob=Glob("a/*"))) == ["b/a/c.md"]
 
 
-def test_links_hidden_names_and_what_is_no_file_are_left_out(tmp_path: Path) -> None:
+def test_links_hidden_names_and_what_is_not_a_file_are_left_out(tmp_path: Path) -> None:
     root = tree(tmp_path / "data", "a.txt", ".hidden", ".git/config")
     (tmp_path / "secret").write_text("SECRET")
     (tmp_path / "data/link").symlink_to(tmp_path / "secret")

@@ -51,7 +51,7 @@ def test_metadata_that_asks_for_nothing_gives_no_requirements(metadata: dict[str
     assert found == NO_REQUIREMENTS
 
 
-def test_values_of_the_wrong_type_are_no_demands() -> None:
+def test_values_of_the_wrong_type_are_not_demands() -> None:
     assert not read_requirements({"bins": {"a": "b"}, "env": [["x"], None, " "], "os": None})
 
 

@@ -166,7 +166,7 @@ def test_labels_that_lean_are_a_line_apart(tmp_path: Path) -> None:
     assert all(right - left > 12 / 0.57 for left, right in pairwise(leaning))
 
 
-def test_cells_that_are_no_numbers_are_counted_not_guessed(tmp_path: Path) -> None:
+def test_cells_that_are_not_numbers_are_counted_not_guessed(tmp_path: Path) -> None:
     chart = draw(tmp_path, 'a,b\nx,"1,000"\ny,2\n,3\n', "--y", "b")
     assert "1 cells are no numbers and are left out" in chart.said
     assert "(empty)" in chart.source

@@ -2,11 +2,12 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.skills.shipped import fault, misuse, run_script
+from tests.skills.shipped import SKILLS, documented, fault, misuse, run_script
 
 SCRIPT = "log-triage/scripts/triage.py"
 
@@ -87,3 +88,21 @@ def test_the_groups_go_to_a_file(tmp_path: Path) -> None:
 def test_a_level_that_nobody_uses_is_refused(tmp_path: Path) -> None:
     said = misuse(run_script(SCRIPT, "app.log", "--levels", "ERROR,OOPS", cwd=tmp_path))
     assert said.startswith("argument --levels: OOPS is no level; known are CRITICAL")
+
+
+FOLDER = SKILLS / "meeting-notes"
+
+
+def test_it_needs_no_script_and_links_to_its_layout() -> None:
+    assert documented("meeting-notes") == []
+    assert not (FOLDER / "scripts").exists()
+    (link,) = re.findall(r"\]\(([^)]+)\)", (FOLDER / "SKILL.md").read_text("utf-8"))
+    assert (FOLDER / link).is_file()
+
+
+def test_the_layout_has_a_place_for_everything_that_the_instructions_name() -> None:
+    layout = (FOLDER / "assets" / "minutes.md").read_text("utf-8")
+    assert [line for line in layout.splitlines() if line.startswith("#")] == [
+        *("# {title}, {date}", "## Decisions", "## Action items", "## Open questions"),
+    ]
+    assert "| what | owner | until |" in layout

@@ -26,7 +26,7 @@ def test_names_with_blanks_brackets_anchors_and_other_scripts_are_found(tmp_path
     assert dead(tmp_path, bad) == ["x y.md", "x%20y.md", "x(1).md", "x#part", "x", "x.md"]
 
 
-def test_what_is_no_relative_link_is_left_alone(tmp_path: Path) -> None:
+def test_what_is_not_a_relative_link_is_left_alone(tmp_path: Path) -> None:
     text = "[a](https://e.org/x) [b](mailto:x@e.org) [c](#top) [d](//e.org) `[e](x)` \\[f] (x)\n~~~\n[g](x)\n~~~\n"
     assert dead(tmp_path, text) == []
 

@@ -103,7 +103,7 @@ def test_an_encrypted_file_opens_with_the_password_of_a_variable(paper: Path) ->
         (pdf(THREE).replace(b"[4 0 R 6 0 R", b"[2 0 R 2 0 R"), 3, "is damaged"),
     ],
 )
-def test_what_is_no_whole_pdf_is_said_in_one_line(tmp_path: Path, data: bytes, status: int, said: str) -> None:
+def test_what_is_not_a_whole_pdf_is_said_in_one_line(tmp_path: Path, data: bytes, status: int, said: str) -> None:
     (tmp_path / "x.pdf").write_bytes(data)
     assert fault(extract(tmp_path, "x.pdf"), status).startswith(f"x.pdf {said}")
 

@@ -102,7 +102,7 @@ def test_chinese_text_is_found_in_every_encoding(data: Path, encoding: str) -> N
     assert found(data, "中位数") == [("data/a.txt", 2, "价格单位：元/吨。均值与中位数")]
 
 
-def test_western_text_that_is_not_utf8_is_no_chinese(data: Path) -> None:
+def test_western_text_that_is_not_utf8_is_not_chinese(data: Path) -> None:
     write(data, "a.txt", "un café très élégant, déjà vu\n".encode("cp1252"))
     assert found(data, "CAFÉ") == [("data/a.txt", 1, "un café très élégant, déjà vu")]
 

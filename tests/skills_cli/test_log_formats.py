@@ -119,7 +119,7 @@ def test_json_lines_keep_what_they_have_beside_the_usual_names(tmp_path: Path) -
         '{"a":' + "9" * 5000 + "}",
     ],
 )
-def test_a_line_that_is_no_object_is_dropped(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_not_an_object_is_dropped(tmp_path: Path, line: str) -> None:
     stats = parsed(tmp_path, f'{{"msg":"a"}}\n{line}\n', format="jsonl")["stats"]
     assert (stats["parsed"], stats["dropped"]) == (1, 1)
 

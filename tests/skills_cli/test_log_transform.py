@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.long_form import cases
 from tests.skillkit.swapping import swapping
 from tests.skills_cli.calling import SKILLS, Reply, call
 
@@ -124,14 +125,18 @@ def test_columns_of_a_csv_follow_the_format_or_the_rules(data: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "regex"),
-    [
-        ("timestamp_regex", r"(a+)+$"),
-        ("timestamp_regex", r"(.*)*=$"),
-        ("timestamp_regex", r"(?:a?){40}a{40}"),
-        ("timestamp_regex", r"^(([a-z])+.)+[A-Z]([a-z])+$"),
-        ("level_regex", r"(x+x+)+y"),
-        ("line_regex", r"(\w+\s?)*$"),
-    ],
+    cases(
+        [
+            ("timestamp_regex", r"(a+)+$"),
+            ("level_regex", r"(x+x+)+y"),
+            ("line_regex", r"(\w+\s?)*$"),
+        ],
+        [
+            ("timestamp_regex", r"(.*)*=$"),
+            ("timestamp_regex", r"(?:a?){40}a{40}"),
+            ("timestamp_regex", r"^(([a-z])+.)+[A-Z]([a-z])+$"),
+        ],
+    ),
 )
 def test_an_expression_that_explodes_is_stopped_and_named(data: Path, rule: str, regex: str) -> None:
     (data / "x.log").write_text("a" * 39 + " !\n" + "x" * 60 + " !\n")
@@ -236,7 +241,7 @@ def test_a_log_is_not_replaced_by_its_own_records(data: Path) -> None:
     assert message == "rules.output_path: must be neither the log itself nor hidden"
 
 
-def test_what_is_no_text_is_refused_with_what_to_do(data: Path) -> None:
+def test_what_is_not_text_is_refused_with_what_to_do(data: Path) -> None:
     (data / "x.log").write_bytes(b"\x1f\x8b\x08\0\0\0")
     assert transform(data).refusal == (
         "INVALID_ARGUMENT",

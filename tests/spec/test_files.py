@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from openskills.catalog.discovery import discover
 from openskills.catalog.root import Root
 from openskills.catalog.skill import read_skill_text
@@ -34,8 +36,9 @@ def test_a_skill_file_in_other_letters_is_reported_and_not_read(tmp_path: Path) 
     assert found[0].severity is RULES["file-name"].severity
 
 
-def test_a_comment_that_names_no_rule_is_reported_with_the_nearest_rule(tmp_path: Path) -> None:
-    comments = "<!-- openskills: ignore link-dead, body-lines -->\n  <!-- openskills: ignore-file link-ded zzz -->\n"
+@pytest.mark.parametrize("name", ["link-ded", "link_dead", "Link-Dead"])
+def test_a_comment_that_names_no_rule_is_reported_with_the_nearest_rule(tmp_path: Path, name: str) -> None:
+    comments = f"<!-- openskills: ignore link-dead, body-lines -->\n  <!-- openskills: ignore-file {name} zzz -->\n"
     (tmp_path / "pdf-tools").mkdir()
     (tmp_path / "pdf-tools" / "SKILL.md").write_text(SOUND + comments, "utf-8")
     (found,) = validate(tmp_path / "pdf-tools").problems
@@ -45,7 +48,7 @@ def test_a_comment_that_names_no_rule_is_reported_with_the_nearest_rule(tmp_path
         SOUND.count("\n") + 2,
         3,
     )
-    assert found.message == "the comment names an unknown rule 'link-ded'; did you mean link-dead?"
+    assert found.message == f"the comment names an unknown rule {name!r}; did you mean link-dead?"
 
 
 def test_a_directory_in_place_of_the_file_is_reported(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ def test_a_hostile_name_cannot_forge_a_line_of_plain_text_either() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), b"\xff", object, {1: {2: {3: {4: {5: 6}}}}}, {"a"}])
-def test_what_is_no_json_becomes_text(value: object) -> None:
+def test_what_is_not_json_becomes_text(value: object) -> None:
     with logged() as log:
         LOGGER.info("x", extra={"value": value})
     assert "value" in json.loads(log.text, parse_constant=pytest.fail)

@@ -8,9 +8,11 @@ import subprocess
 import sys
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from openskills.errors import CommandDenied, NotLoaded
+from openskills.telemetry import otel
 from openskills.telemetry.context import bind, trace_id
 from openskills.telemetry.metrics import counters
 from openskills.telemetry.spans import execute_tool, span
@@ -132,7 +134,7 @@ def test_lines_of_a_span_outside_of_every_block_share_a_trace_id() -> None:
     assert first == second != third == fourth
 
 
-def test_half_a_character_does_not_break_an_exporter() -> None:
+def test_a_lone_surrogate_does_not_break_an_exporter() -> None:
     with watched() as watcher:
         with bind("\udc80" * 5000, skill="\ud800"), span("x\udcff", {"path": "\udcff.txt"}):
             pass
@@ -235,3 +237,72 @@ def test_a_tool_name_of_a_model_stays_on_one_line() -> None:
         pass
     assert log.lines[0]["span"] == "execute_tool a\\nb"
     assert calls("a\\nb") == {None: 1}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "openskills",
+        "openskills.telemetry",
+        "openskills.executors.commands",
+        "openskills.cli.main",
+        "openskills.testing",
+    ],
+)
+def test_importing_us_loads_no_telemetry(module: str) -> None:
+    program = f"import sys, {module}\nprint([name for name in sys.modules if name.startswith('opentelemetry')])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_without_telemetry_everything_works_and_still_loads_none() -> None:
+    program = """
+import sys, logging, io
+sys.modules["opentelemetry"] = None  # as where it is not installed
+from openskills.telemetry import *
+logging.getLogger("openskills").setLevel(logging.DEBUG)
+with bind(session="s"), execute_tool("x", skill="y") as call, span("z"):
+    call.set(a=1)
+    count("n")
+    assert len(trace_id()) == 32
+assert {each.name for each in counters()} == {"n", "openskills.tool.calls"}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_tracing_that_is_set_up_later_is_found() -> None:
+    program = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from openskills.telemetry import otel
+assert otel.find_tracer() is otel.find_tracer() is None
+trace.set_tracer_provider(TracerProvider())
+assert otel.find_tracer() is otel.find_tracer() is not None
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_tracer_is_made_once_and_has_our_name() -> None:
+    with watched():
+        assert otel.find_tracer() is otel.find_tracer()
+        assert otel.find_tracer() is not None
+
+
+def test_the_trace_of_the_application_is_known_only_inside_of_it() -> None:
+    with watched():
+        assert otel.current_trace_id() == ""
+        with trace.get_tracer("app").start_as_current_span("request"):
+            assert len(otel.current_trace_id()) == 32
+
+
+def test_spans_of_ours_are_below_those_of_the_application_and_the_other_way_round() -> None:
+    app = trace.get_tracer("app")
+    with watched() as watcher:
+        with app.start_as_current_span("request"), span("ours"), app.start_as_current_span("query"):
+            pass
+        assert (watcher.parent("ours"), watcher.parent("query")) == ("request", "ours")
+        scope = watcher.one("ours").instrumentation_scope
+        assert scope
+        assert scope.name == "openskills"

@@ -47,7 +47,7 @@ def test_a_long_text_is_cut_and_says_by_how_much() -> None:
     assert to_plain_attributes({"a": "x" * 20}, max_length=5) == {"a": "xxxxx[... 15 more characters]"}
 
 
-def test_what_is_no_plain_value_becomes_its_text() -> None:
+def test_what_is_not_a_plain_value_becomes_its_text() -> None:
     assert to_plain_attributes(cast("dict[str, str]", {"a": Path("x"), "b": {1}, "c": [Path("y")]})) == {
         "a": "x",
         "b": "{1}",
@@ -59,7 +59,7 @@ def test_a_long_list_is_cut() -> None:
     assert to_plain_attributes({"a": ["x"] * (MAX_ITEMS + 9)}) == {"a": ["x"] * MAX_ITEMS}
 
 
-def test_half_a_character_becomes_a_question_mark_and_whole_ones_stay() -> None:
+def test_a_lone_surrogate_becomes_a_question_mark_and_whole_ones_stay() -> None:
     assert to_plain_attributes({"a": "caf\udce9 中文", "b": ["\ud800"]}) == {"a": "caf? 中文", "b": ["?"]}
 
 

@@ -120,7 +120,7 @@ def test_a_request_beyond_the_script_is_refused() -> None:
     assert (response.status_code, response.json()["error"]["message"]) == (400, "the script has no more answers")
 
 
-def test_a_body_that_is_no_object_is_an_empty_one() -> None:
+def test_a_body_that_is_not_an_object_is_an_empty_one() -> None:
     with ModelServer(["Yes."]) as server:
         httpx2.post(f"{server.openai_url}/chat/completions", content=b"[1")
     assert server.requests[0].body == {}

@@ -5,6 +5,7 @@ The shipped checks let good stores pass, and say of a bad one which promise it b
 
 import asyncio
 import hashlib
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,10 +14,10 @@ import pytest
 
 from openskills.artifacts.memory import MemoryArtifactStore
 from openskills.artifacts.store import BINARY, Artifact, ArtifactReader, ArtifactStore, Content, Scope
-from openskills.errors import InvalidArgument, SessionConflict
+from openskills.errors import InvalidArgument, LeaseLost, SessionConflict
 from openskills.session.events import Event, event_from_json, event_to_json, new_event
 from openskills.session.memory import MemorySessionStore
-from openskills.session.store import AppendEventHook, AppendResult, Session, SessionInfo, SessionKey
+from openskills.session.store import AppendEventHook, AppendResult, Session, SessionInfo, SessionKey, SessionLease
 from openskills.testing.stores import check_artifact_store, check_session_store
 
 
@@ -180,16 +181,20 @@ class Generous(MemorySessionStore):
 class Latin(MemorySessionStore):
     """Keeps only what a table of Western letters has."""
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
         text = event_to_json(event).replace("\\u56fe", "?")
-        return await super().append(key, event_from_json(text), expected=expected)
+        return await super().append(key, event_from_json(text), expected=expected, epoch=epoch)
 
 
 class FromZero(MemorySessionStore):
     """Counts as programmers do."""
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
-        done = await super().append(key, event, expected=expected)
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
+        done = await super().append(key, event, expected=expected, epoch=epoch)
         return replace(done, event=replace(done.event, seq=done.event.seq - 1))
 
 
@@ -211,8 +216,10 @@ class Everything(MemorySessionStore):
 class Tombs(MemorySessionStore):
     """Keeps keys that are gone, with an empty value."""
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
-        done = await super().append(key, event, expected=expected)
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
+        done = await super().append(key, event, expected=expected, epoch=epoch)
         tombs = dict.fromkeys((name for name, value in event.delta.items() if value is None), "")
         self._logs[key].state |= tombs
         return replace(done, state={**done.state, **tombs})
@@ -221,25 +228,29 @@ class Tombs(MemorySessionStore):
 class Racing(MemorySessionStore):
     """Reads, waits for something, and writes: what was appended meanwhile is lost."""
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
         logs = {
             name: replace(log, events=[*log.events], positions={**log.positions}) for name, log in self._logs.items()
         }
         await asyncio.sleep(0)
         self._logs = logs
-        return await super().append(key, event, expected=expected)
+        return await super().append(key, event, expected=expected, epoch=epoch)
 
 
 class Unlocked(MemorySessionStore):
     """Looks at the revision first, and appends a little later."""
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
         session = await self.get(key)
         revision = session.revision if session else 0
         if expected is not None and expected != revision and not (session and event.id in _ids(session)):
             raise SessionConflict(key.session, expected, revision)
         await asyncio.sleep(0)
-        return await super().append(key, event)
+        return await super().append(key, event, epoch=epoch)
 
 
 def _ids(session: Session) -> set[str]:
@@ -249,19 +260,23 @@ def _ids(session: Session) -> set[str]:
 class Optimist(MemorySessionStore):
     """Expects nothing."""
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
-        return await super().append(key, event, expected=None if expected else expected)
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
+        return await super().append(key, event, expected=None if expected else expected, epoch=epoch)
 
 
 class Repeating(MemorySessionStore):
     """Does not know an event again."""
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
         session = await self.get(key)
         known = session is not None and event.id in _ids(session)
         if not known:
-            return await super().append(key, event, expected=expected)
-        return await super().append(key, replace(event, id=f"{event.id}-again"))
+            return await super().append(key, event, expected=expected, epoch=epoch)
+        return await super().append(key, replace(event, id=f"{event.id}-again"), epoch=epoch)
 
 
 class OneUser(MemorySessionStore):
@@ -270,8 +285,10 @@ class OneUser(MemorySessionStore):
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
         return await super().get(_joined(key), after=after)
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
-        return await super().append(_joined(key), event, expected=expected)
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
+        return await super().append(_joined(key), event, expected=expected, epoch=epoch)
 
 
 def _joined(key: SessionKey) -> SessionKey:
@@ -281,8 +298,10 @@ def _joined(key: SessionKey) -> SessionKey:
 class Trimming(MemorySessionStore):
     """Thinks that blanks around an id mean nothing."""
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
-        return await super().append(replace(key, session=key.session.strip()), event, expected=expected)
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
+        return await super().append(replace(key, session=key.session.strip()), event, expected=expected, epoch=epoch)
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
         return await super().get(replace(key, session=key.session.strip()), after=after)
@@ -321,22 +340,65 @@ class Hookless(MemorySessionStore):
 class EarlyHook(Hookless):
     """Asks the hook before it waits for its turn."""
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
         session = await self.get(key)
         hooked = self.forgotten(event, session.state if session else {}) if self.forgotten else event
         await asyncio.sleep(0)
-        return await super().append(key, hooked, expected=expected)
+        return await super().append(key, hooked, expected=expected, epoch=epoch)
 
 
 class Stubborn(MemorySessionStore):
     """Stores an event although its hook refuses it."""
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
         try:
-            return await super().append(key, event, expected=expected)
+            return await super().append(key, event, expected=expected, epoch=epoch)
         except InvalidArgument:
             self._hook = None
-            return await super().append(key, event, expected=expected)
+            return await super().append(key, event, expected=expected, epoch=epoch)
+
+
+class Doubtful(MemorySessionStore):
+    """Gives a lease to everybody."""
+
+    async def acquire_lease(self, key: SessionKey, holder: str, *, ttl: float) -> tuple[SessionLease, Session | None]:
+        self._leases.pop(key, None)
+        return await super().acquire_lease(key, holder, ttl=ttl)
+
+
+class Recounting(MemorySessionStore):
+    """Counts from the beginning after a deletion."""
+
+    async def delete(self, key: SessionKey) -> bool:
+        self._last_epoch = 0
+        return await super().delete(key)
+
+
+class Unfenced(MemorySessionStore):
+    """Does not look at epochs."""
+
+    async def append(
+        self,
+        key: SessionKey,
+        event: Event,
+        *,
+        expected: int | None = None,
+        epoch: int | None = None,  # noqa: ARG002
+    ) -> AppendResult:
+        return await super().append(key, event, expected=expected)
+
+
+class Strict(MemorySessionStore):
+    """Ends a lease as soon as it has expired, although nobody wants it."""
+
+    async def renew_lease(self, lease: SessionLease, *, ttl: float) -> None:
+        if self._leases[lease.key].expires < time.monotonic() * 1000:
+            raise LeaseLost(lease.key.session, lease.epoch)
+        await super().renew_lease(lease, ttl=ttl)
 
 
 class SessionStoreFailing(MemorySessionStore):
@@ -367,6 +429,10 @@ class SessionStoreFailing(MemorySessionStore):
         (SessionStoreUndying, "removes a conversation and nothing else.* a second delete"),
         (Alphabetical, "every conversation of the user once, the latest first.* listed"),
         (Sharing, "does not change what is stored"),
+        (Doubtful, "A lease excludes other holders.* two holders have the lease"),
+        (Recounting, "epochs grow, also after a release.* the epochs of four leases are"),
+        (Unfenced, "appends and renewals of the old lease are refused.* an event is stored with the epoch"),
+        (Strict, "A lease that has expired still counts"),
         (Hookless, "The event that the hook gives is stored.*"),
         (EarlyHook, "it sees the state as it is, also when many append at once.* sees an old state"),
         (Stubborn, "What a hook raises, or an id that it changes.* a refused event is stored"),

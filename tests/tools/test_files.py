@@ -158,10 +158,10 @@ async def listed(directory: Path, command: str, executor: str = "local", **argum
 @pytest.mark.parametrize(
     "glob", ["\ud800", "workspace://\ud800", "skill://demo/\ud800", "artifact://\udcff", "out/\udcff"]
 )
-async def test_half_a_character_is_refused_with_the_field(glob: str, tmp_path: Path) -> None:
+async def test_a_lone_surrogate_is_refused_with_the_field(glob: str, tmp_path: Path) -> None:
     async with tool_context(tmp_path) as context:
         for tool, more in ((LIST_FILES, {}), (SEARCH_FILES, {"pattern": "x"})):
-            with pytest.raises(InvalidArgument, match=r"glob: .*half a character"):
+            with pytest.raises(InvalidArgument, match=r"glob: .*lone surrogate"):
                 await call(context, tool, glob=glob, **more)
 
 
@@ -342,7 +342,7 @@ async def test_a_binary_file_is_described(tmp_path: Path) -> None:
     assert "a command can use it as out/plot.png" in result.text
 
 
-async def test_an_artifact_that_is_no_text_says_how_a_command_gets_it(tmp_path: Path) -> None:
+async def test_an_artifact_that_is_not_text_says_how_a_command_gets_it(tmp_path: Path) -> None:
     store = MemoryArtifactStore()
 
     await store.put(SCOPE, "plot.png", PNG)
@@ -357,7 +357,7 @@ async def test_utf_16_is_not_dumped_and_the_message_says_what_to_do(tmp_path: Pa
     assert "iconv -f UTF-16 -t UTF-8" in result.text
 
 
-async def test_bytes_that_are_no_text_are_replaced_and_said(tmp_path: Path) -> None:
+async def test_bytes_that_are_not_text_are_replaced_and_said(tmp_path: Path) -> None:
     result = await read(tmp_path, "Köln\n".encode("latin-1") * 20)
     assert result.data["contents"] == "K\ufffdln\n" * 20
     assert "not UTF-8" in result.data["message"]
@@ -569,7 +569,7 @@ async def test_a_link_that_leaves_a_skill_is_not_followed(tmp_path: Path) -> Non
                 await read_readable(context, f"skill://demo/{name}")
 
 
-async def test_what_is_no_file_of_a_skill_is_never_waited_for(tmp_path: Path) -> None:
+async def test_what_is_not_a_file_of_a_skill_is_never_waited_for(tmp_path: Path) -> None:
     folder = write_skill(tmp_path, files={"references/a.md": "a"})
     os.mkfifo(folder / "fifo")
 
@@ -580,7 +580,7 @@ async def test_what_is_no_file_of_a_skill_is_never_waited_for(tmp_path: Path) ->
             await read_readable(context, "skill://demo/references")
 
 
-async def test_a_folder_that_is_no_skill_any_more_is_not_read(tmp_path: Path) -> None:
+async def test_a_folder_that_is_not_a_skill_any_more_is_not_read(tmp_path: Path) -> None:
     folder = write_skill(tmp_path, files={"a.md": "a"})
 
     async with tool_context(tmp_path, executor=None) as context:
@@ -748,8 +748,8 @@ async def test_too_much_at_once_is_refused_with_what_to_do(tmp_path: Path) -> No
         await write(tmp_path, {"file_name": "out/a", "content": "x" * (MAX_WRITE_BYTES + 1)})
 
 
-async def test_half_a_character_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="content: contains half a character"):
+async def test_a_lone_surrogate_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="content: contains a lone surrogate"):
         await write(tmp_path, {"file_name": "out/a", "content": "\ud800"})
 
 

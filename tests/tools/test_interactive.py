@@ -383,9 +383,9 @@ def test_an_offset_cannot_be_negative() -> None:
         decode(SKILL_POLL_SESSION, {"session_id": "x", "offset": -1})
 
 
-def test_control_keys_are_bytes_and_half_a_character_is_refused() -> None:
+def test_control_keys_are_bytes_and_a_lone_surrogate_is_refused() -> None:
     assert WriteArguments(session_id="x", chars="\u0003ü").encode_chars() == b"\x03\xc3\xbc"
-    with pytest.raises(InvalidArgument, match="half a character"):
+    with pytest.raises(InvalidArgument, match="lone surrogate"):
         WriteArguments.model_construct(session_id="x", chars="\ud800").encode_chars()
 
 

@@ -168,7 +168,7 @@ def test_text_is_text_in_whatever_encoding(head: bytes) -> None:
     "head",
     [PNG, b"text with\0NUL", b"%PDF-1.7\n", b"\x1f\x8b\x08", "a,b\n".encode("utf-16"), bytes(range(128, 256)) * 9],
 )
-def test_what_is_no_text_is_known_by_its_first_bytes(head: bytes) -> None:
+def test_what_is_not_text_is_known_by_its_first_bytes(head: bytes) -> None:
     assert is_binary(head)
 
 
@@ -205,7 +205,7 @@ def test_windows_line_ends_become_ordinary_ones_and_are_said() -> None:
 
 
 @pytest.mark.parametrize("data", [b"a\xffb", b"a\0b"])
-def test_what_is_no_text_in_a_text_is_replaced_and_said(data: bytes) -> None:
+def test_what_is_not_text_in_a_text_is_replaced_and_said(data: bytes) -> None:
     assert text(data) == ("a\ufffdb", ("bytes that are not UTF-8 are shown as \ufffd",))
 
 

@@ -140,7 +140,7 @@ def test_a_document_that_is_no_longer_selected_gives_its_room_back(tmp_path: Pat
     assert shown.docs[0].cut_after is None
 
 
-def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_text_is_refused(tmp_path: Path) -> None:
     write_skill(tmp_path, "demo", {"a.md": b"\xff\xfe\x00"})
     with pytest.raises(InvalidArgument, match="not UTF-8"):
         shelf().select(skills_in(tmp_path).get("demo"), ["a.md"])

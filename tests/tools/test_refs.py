@@ -95,12 +95,12 @@ def test_what_leaves_is_forbidden_and_the_message_says_what_to_write(text: str, 
         ("skill://", "write skill://name/path"),
         ("skill:///x", "write skill://name/path"),
         ("artifact://a@", "ends with '@'"),
-        (".", "names no file"),
+        (".", "is not a file name"),
         ("out/\ud800", "surrogate"),
         ("x" * 5000, "too long"),
     ],
 )
-def test_what_is_no_file_is_refused_with_the_field(text: str, said: str) -> None:
+def test_what_is_not_a_file_is_refused_with_the_field(text: str, said: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         parse_file_ref(text, field="place")
     assert caught.value.field == "place"

@@ -383,13 +383,13 @@ async def test_restricted_commands_do_not_install_packages_that_nobody_approved(
     assert not (place / "state" / "environments").exists()
 
 
-async def test_an_installation_that_fails_is_told_with_the_reason(place: Path) -> None:
+async def test_an_installation_that_fails_is_reported_with_the_reason(place: Path) -> None:
     (place / "skills" / "tiny-user" / "requirements.txt").write_text("no-such-package-at-all\n")
     (found,) = await called(place, RUN, install="always")
     assert found.startswith("error: cannot install no-such-package-at-all: the index has no package")
 
 
-async def test_a_command_that_is_no_shell_text_is_for_the_shell_to_judge(place: Path) -> None:
+async def test_a_command_that_is_not_a_shell_text_is_for_the_shell_to_judge(place: Path) -> None:
     (found,) = await called(place, {"skill": "plain", "command": "echo 'x"}, install="always")
     assert "exit_code" in found or found.startswith("error: ")
 
@@ -494,7 +494,7 @@ def test_files_have_their_fields_and_text_its_content() -> None:
 
 
 @pytest.mark.parametrize("data", [b"%PDF-1.4 all letters", b"GIF89a letters", b"a\0b", b"\xff\xfe", b"PK\x03\x04abc"])
-def test_what_is_no_text_is_never_inlined_even_when_its_bytes_are_letters(data: bytes) -> None:
+def test_what_is_not_text_is_never_inlined_even_when_its_bytes_are_letters(data: bytes) -> None:
     found = build_result_data(result(OutputFile("out/x.txt", data, len(data), "text/plain")), RunResultOptions())
     assert contents(found) == [None]
     assert "primary_output" not in found
@@ -553,7 +553,7 @@ def test_of_very_many_files_and_warnings_only_so_many_are_told() -> None:
     assert (len(data["warnings"]), data["warnings"][-1]) == (51, "451 more warnings")
 
 
-def test_a_pattern_that_is_no_text_does_not_make_the_result_one_that_cannot_be_sent() -> None:
+def test_a_pattern_that_is_not_text_does_not_make_the_result_one_that_cannot_be_sent() -> None:
     describe_result(build_result_data(result(), RunResultOptions(patterns=("out/\udcff*",)))).encode()
 
 
@@ -768,8 +768,8 @@ async def test_without_an_executor_the_call_says_so(tmp_path: Path) -> None:
             await prepare_run(context, written())
 
 
-async def test_half_a_character_on_stdin_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="stdin: contains half a character"):
+async def test_a_lone_surrogate_on_stdin_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="stdin: contains a lone surrogate"):
         await ready(tmp_path, stdin="\ud800")
 
 

@@ -39,7 +39,7 @@ async def test_lines_are_found_with_path_and_number(tmp_path: Path) -> None:
     assert not result.data["truncated"]
 
 
-async def test_plain_text_is_no_regular_expression_unless_it_is_said_to_be(tmp_path: Path) -> None:
+async def test_plain_text_is_not_a_regular_expression_unless_it_is_said_to_be(tmp_path: Path) -> None:
     files = {"out/a": b"a.c\nabc\n"}
     assert [match["line"] for match in (await searched(tmp_path, files, "a.c")).data["matches"]] == [1]
     assert [match["line"] for match in (await searched(tmp_path, files, "a.c$", regex=True)).data["matches"]] == [1, 2]
@@ -205,7 +205,7 @@ async def test_a_regular_expression_is_searched_in_every_line_by_itself() -> Non
     assert await hits("a", "", regex=True) == []
 
 
-async def test_the_column_of_a_match_is_told() -> None:
+async def test_the_column_of_a_match_is_reported() -> None:
     for regex in (False, True):
         async with open_matcher("beta", regex=regex) as matcher:
             assert list(await matcher.find_matches("alpha beta\n")) == [(0, 6)]
@@ -222,7 +222,7 @@ async def test_a_text_full_of_matches_is_looked_at_until_there_are_enough() -> N
     [("", "is empty"), ("a\nb", "line by line"), ("x" * (MAX_PATTERN + 1), "too long"), ("\ud800", "surrogate")],
 )
 @pytest.mark.parametrize("regex", [False, True])
-async def test_what_is_no_pattern_is_refused(pattern: str, said: str, regex: bool) -> None:
+async def test_what_is_not_a_pattern_is_refused(pattern: str, said: str, regex: bool) -> None:
     with pytest.raises(InvalidArgument, match=said):
         await hits(pattern, regex=regex)
 

@@ -130,7 +130,7 @@ def test_each_document_counts_once_and_parts_by_lines_are_documents(tmp_path: Pa
         ("", "it has a.md"),
     ],
 )
-def test_what_is_no_document_is_refused_with_what_to_do(tmp_path: Path, wanted: str, said: str) -> None:
+def test_what_is_not_a_document_is_refused_with_what_to_do(tmp_path: Path, wanted: str, said: str) -> None:
     write_skill(tmp_path, "demo", {"a.md": "A", "deep/b.md": "B", "scripts/go.py": ""})
     with pytest.raises(InvalidArgument, match=said):
         resolve_docs(skills_in(tmp_path).get("demo"), [wanted])

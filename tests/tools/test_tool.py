@@ -1,15 +1,4 @@
-"""What tools are made of.
-
-From what a model wrote to arguments.
-
-What is forgiven.
-
-What a tool answers.
-
-Tools in the formats of others.
-
-Arguments for those who watch.
-"""
+"""What tools are made of, and the table of their names."""
 
 import json
 from dataclasses import fields
@@ -226,3 +215,8 @@ def test_whatever_a_model_writes_can_be_told(odd: Any) -> None:
 def test_what_cannot_be_read_is_described_without_repeating_it() -> None:
     assert redact_arguments('{"stdin": "hunter2"') == "[19 characters], not valid JSON"
     assert redact_arguments("[1]") == "[list, not a JSON object]"
+
+
+def test_every_tool_is_found_under_its_own_name() -> None:
+    assert all(name == tool.name for name, tool in TOOLS.items())
+    assert len(TOOLS) == 14

@@ -340,13 +340,13 @@ class SkillSandboxSession(BaseSandboxSession):
             identity = await self._commands.start(replace(request, terminal=TerminalSize() if tty else None))
         except SkillError as error:
             raise ExecTransportError(command=words, cause=error, message=error.message) from error
-        if not tty:
-            await self._commands.write(identity, close=True, wait=0)
+        # What a quick command has printed by now.
+        begun = b"" if tty else (await self._commands.write(identity, close=True, wait=0)).poll.data
         number = allocate_pty_process_id(set(self._pty))
         self._pty[number] = identity
         wait = clamp_pty_yield_time_ms(int((_START_WAIT if yield_time_s is None else yield_time_s) * 1000))
         try:
-            return await self._update_pty(number, wait / 1000, max_output_tokens)
+            return await self._update_pty(number, wait / 1000, max_output_tokens, begun)
         except asyncio.CancelledError:
             # The caller never got its number.
             self._pty.pop(number, None)
@@ -363,9 +363,11 @@ class SkillSandboxSession(BaseSandboxSession):
     ) -> PtyExecUpdate:
         """Write to a command's terminal, and return its output."""
         identity = self._resolve_pty_session_entry(pty_processes=self._pty, session_id=session_id)
+        begun = b""
         if chars:
             try:
-                await self._commands.write(identity, chars.encode("utf-8", "replace"), wait=0)
+                written = await self._commands.write(identity, chars.encode("utf-8", "replace"), wait=0)
+                begun = written.poll.data
             except InvalidArgument as error:
                 if error.field == "input":
                     raise InvalidArgument("chars", "this command has no terminal; start it with tty") from None
@@ -373,16 +375,17 @@ class SkillSandboxSession(BaseSandboxSession):
         wait = resolve_pty_write_yield_time_ms(
             yield_time_ms=int((_WRITE_WAIT if yield_time_s is None else yield_time_s) * 1000), input_empty=not chars
         )
-        return await self._update_pty(session_id, wait / 1000, max_output_tokens)
+        return await self._update_pty(session_id, wait / 1000, max_output_tokens, begun)
 
     async def pty_terminate_all(self) -> None:
         """Kill all commands that were started with `pty_exec_start`."""
         self._pty.clear()
         await self._commands.close()
 
-    async def _update_pty(self, number: int, wait: float, max_tokens: int | None) -> PtyExecUpdate:
+    async def _update_pty(self, number: int, wait: float, max_tokens: int | None, begun: bytes) -> PtyExecUpdate:
+        """The output `begun` and what follows it within `wait` seconds."""
         identity, clock = self._pty[number], asyncio.get_running_loop().time
-        deadline, data, code = clock() + wait, bytearray(), None
+        deadline, data, code = clock() + wait, bytearray(begun), None
         while len(data) < MAX_PTY_BYTES:
             poll = await self._commands.poll(identity, wait=max(deadline - clock(), 0.0))
             data += poll.data

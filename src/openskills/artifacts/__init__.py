@@ -7,7 +7,8 @@ from openskills.lazy import lazy_exports
 if TYPE_CHECKING:
     from openskills.artifacts.files import FileArtifactStore, SweepResult
     from openskills.artifacts.memory import MemoryArtifactStore
-    from openskills.artifacts.open import open_artifact_store
+    from openskills.artifacts.objects import DirectoryObjectStore, ObjectInfo, ObjectStore, S3ObjectStore
+    from openskills.artifacts.open import open_artifact_store, open_object_store
     from openskills.artifacts.s3 import S3ArtifactStore
     from openskills.artifacts.store import (
         BINARY,
@@ -31,15 +32,20 @@ __all__ = [
     "ArtifactReader",
     "ArtifactRef",
     "ArtifactStore",
+    "DirectoryObjectStore",
     "FileArtifactStore",
     "MemoryArtifactStore",
+    "ObjectInfo",
+    "ObjectStore",
     "S3ArtifactStore",
+    "S3ObjectStore",
     "Scope",
     "SweepResult",
     "check_mime_type",
     "check_version",
     "normalize_name",
     "open_artifact_store",
+    "open_object_store",
     "parse_ref",
     "read_artifact",
     "select_version",
@@ -49,7 +55,8 @@ __all__ = [
 _MODULES = {
     "files": ("FileArtifactStore", "SweepResult"),
     "memory": ("MemoryArtifactStore",),
-    "open": ("open_artifact_store",),
+    "objects": ("DirectoryObjectStore", "ObjectInfo", "ObjectStore", "S3ObjectStore"),
+    "open": ("open_artifact_store", "open_object_store"),
     "s3": ("S3ArtifactStore",),
     "store": (
         "Artifact",

@@ -163,6 +163,10 @@ class S3Bucket:
         """Write an object in one request."""
         await self.run_in_thread(lambda: _import_obstore().put(self._get_store(), key, data, use_multipart=False))
 
+    async def copy(self, source: str, target: str) -> None:
+        """Copy an object of at most 5 GiB on the server, atomically."""
+        await self.run_in_thread(lambda: _import_obstore().copy(self._get_store(), source, target))
+
     async def open_writer(self, key: str) -> "MultipartWriter":
         """Write an object in parts."""
         file = await self.run_in_thread(

@@ -71,6 +71,7 @@ class Catalog:
         self.refresh()
 
     @classmethod
+    @check_arguments
     def from_paths(
         cls,
         *sources: str | os.PathLike[str],
@@ -133,6 +134,7 @@ class Catalog:
         """The visible skill with this name; raises `UnknownSkill`, with the nearest names."""
         return self.get(name)
 
+    @check_arguments
     def search(self, query: str, limit: int = 10) -> tuple[Hit, ...]:
         """The visible skills that fit `query`, best first."""
         return self.snapshot.search(query, limit)

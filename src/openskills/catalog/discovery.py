@@ -313,7 +313,7 @@ def _entry_from_row(
     settled = (stamp[0], stamp[1], stamp[2], stamp[3]) if stamp is not None else None
     if kind == "s":
         if content is not None and content.__class__ is not dict:
-            raise TypeError("fields are a map or nothing")
+            raise TypeError("fields must be a map or empty")
         return SkillFileEntry(settled, content, known)
     return Folder(settled, tuple((path, real) for path, real in content), known)
 

@@ -1,7 +1,7 @@
 """Publish skills: which ones qualify, and their index, archives, plugins and marketplace. Blocking; writes nothing.
 
 Archives are deterministic: the same files give the same bytes on every machine, so they are built again when they are
-asked for and not stored. For that reason they are not compressed either: compressed bytes depend on the library.
+asked for and not stored.
 """
 
 import hashlib
@@ -11,14 +11,14 @@ import os
 import re
 import stat
 import threading
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.root import Progress, Root, no_progress
 from openskills.catalog.skill import MAX_DEPTH, SKILL_FILE, SKIPPED, Skill, Stamp, stamp_of
+from openskills.catalog.sources.archive import FileContent, write_zip
 from openskills.catalog.sources.entries import EntryNames
 from openskills.catalog.sources.plugin import MCP_SCHEMA, PLUGIN_NAME, PLUGIN_SCHEMA
 from openskills.catalog.validate import validate
@@ -35,20 +35,6 @@ _SKILL_NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?")
 _UNPUBLISHED_FILES = frozenset({".DS_Store", "Thumbs.db"})
 _SECRET_FILES = frozenset({".env", ".netrc", "id_rsa", "id_ed25519"})
-_OLDEST = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in an archive: the oldest one that zip can express."""
-
-
-class FileContent(NamedTuple):
-    """A file to publish: its relative path, bytes, and whether it is executable."""
-
-    path: str
-    data: bytes
-    executable: bool = False
-
-    def under(self, directory: str) -> "FileContent":
-        """The same file below a directory."""
-        return self._replace(path=f"{directory}/{self.path}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,14 +260,9 @@ def read_published(one: PublishedSkill) -> list[FileContent]:
 
 
 def build_archive(files: Iterable[FileContent]) -> bytes:
-    """A zip archive of these files: sorted, without times, with mode 0644 or 0755, and not compressed."""
+    """A deterministic zip archive of these files, sorted by path."""
     target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
-        for file in sorted(files, key=lambda one: one.path.encode()):
-            info = zipfile.ZipInfo(file.path, _OLDEST)
-            info.create_system = 3  # Unix, so that the modes count
-            info.external_attr = (stat.S_IFREG | (0o755 if file.executable else 0o644)) << 16
-            archive.writestr(info, file.data)
+    write_zip(target, sorted(files, key=lambda one: one.path.encode()))
     return target.getvalue()
 
 

@@ -11,16 +11,16 @@ import typer
 from openskills.cli.output import Column, escape_line, say_json, show_table, warn
 from openskills.cli.parameters import Json, Project, Text, argument, get_settings, option
 from openskills.cli.skills import problem_json_with_path, report_problems
-from openskills.errors import MissingExtra
+from openskills.errors import MissingExtra, SkillError
 from openskills.settings import VARIABLES, Settings, find_variable
 
 if TYPE_CHECKING:
-    from openskills.host.registry.registry import RegistryEntry
+    from openskills.host.registry.registry import Registry, RegistryEntry
     from openskills.project import ProjectFile
 
 
 _WRITTEN_AS = {"environment": "env", "kind": "type"}
-_SECRET = frozenset({"host_api_key", "mcp_keys"})
+_SECRET = frozenset({"host_api_key", "host_database", "mcp_keys"})
 _PASSWORD = re.compile(r"://[^/@\s]*@")
 _OURS = re.compile(r"OPENSKILLS?_[A-Z_]+")
 
@@ -39,9 +39,20 @@ class SettingRow:
     in_effect: bool = True
 
 
+def complete_configured_skill(context: typer.Context, incomplete: str) -> list[str]:
+    """Shell completion for ids of the skills that a host would serve here."""
+    try:
+        entries = _load_registry(get_settings(context), context.params.get("manifests") or [], None).list_entries()
+    except (SkillError, OSError):
+        return []
+    return [entry.id for entry in entries if entry.id.startswith(incomplete)]
+
+
 def config(
     context: typer.Context,
-    skill: Annotated[Text, argument("[SKILL]", "Show the settings of a hosted skill.")] = None,
+    skill: Annotated[
+        Text, argument("SKILL", "Show the settings of a hosted skill.", autocompletion=complete_configured_skill)
+    ] = None,
     manifests: Annotated[
         list[Path] | None, option("--manifests", "DIR", "Another directory with manifests, as for `serve`.")
     ] = None,
@@ -145,16 +156,20 @@ def find_unread_variables(environment: Mapping[str, str]) -> Iterator[tuple[str,
             yield name, next(iter(get_close_matches(name, known, n=1)), None)
 
 
-def _show_skill(
-    skill: str, settings: Settings, manifests: list[Path], file: "ProjectFile | None", as_json: bool
-) -> None:
+def _load_registry(settings: Settings, manifests: list[Path], file: "ProjectFile | None") -> "Registry":
     try:
         from openskills.host.registry.registry import Registry
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("openskills"):
             raise
         raise MissingExtra("host", "reading manifests") from None
-    entry = Registry.load(settings, manifests=manifests, grants=file.grants if file else None).get_entry(skill)
+    return Registry(settings, manifests=manifests, grants=file.grants if file else None)
+
+
+def _show_skill(
+    skill: str, settings: Settings, manifests: list[Path], file: "ProjectFile | None", as_json: bool
+) -> None:
+    entry = _load_registry(settings, manifests, file).get_entry(skill)
     rows = list(_skill_rows(entry, settings, file))
     if as_json:
         problems = [problem_json_with_path(problem) for problem in entry.problems]

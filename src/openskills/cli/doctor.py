@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, say, say_json
-from openskills.cli.parameters import Json, Skills, Text, Trust, get_settings, option
-from openskills.errors import ExecutorUnavailable, SkillError
+from openskills.cli.parameters import Json, Many, Skills, Text, Trust, argument, get_settings, option
+from openskills.cli.skills import complete_skill
+from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError
 from openskills.settings import Settings
 from openskills.version import __version__
 
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
 
 def doctor(
     context: typer.Context,
-    skill: Annotated[Text, option("--skill", "SKILL", "Check what a skill needs; its name, or its folder.")] = None,
+    paths: Annotated[Many, argument("PATH", "With --skill: sources of skills.")] = None,
+    skill: Annotated[
+        Text,
+        option("--skill", "SKILL", "Check what a skill needs; its name, or its folder.", autocompletion=complete_skill),
+    ] = None,
     skills: Skills = None,
     trust: Trust = False,
     as_json: Json = False,
@@ -47,16 +52,20 @@ def doctor(
     Examples:
       openskills doctor
       openskills doctor --skill ./skills/pdf-tools
+      openskills doctor --skill pdf-tools skills/
       openskills doctor --json
 
     Exit codes: 0 everything required is there, 1 something is missing.
     """
     settings = get_settings(context)
+    sources = [*(paths or ()), *(skills or ())]
+    if sources and skill is None:
+        raise InvalidArgument("PATH", "needs --skill, the skill of these sources to check")
     if skill is not None:
         from openskills.cli.run import find_skill
 
         with CliProgress("checking the skill"):
-            found = probe_skill(find_skill(skill, skills or [], settings, trusted=trust), settings)
+            found = probe_skill(find_skill(skill, sources, settings, trusted=trust), settings)
     else:
         with CliProgress("checking the executors"):
             found = [*run_checks(settings), *probe_isolation(settings)]
@@ -193,6 +202,7 @@ _EXTRAS = {
     "docker": (("docker",), "commands in containers"),
     "postgres": (("asyncpg",), "sessions in PostgreSQL"),
     "redis": (("redis",), "sessions in Redis"),
+    "ray": (("ray", "grpcio"), "commands on a Ray cluster"),
     "s3": (("obstore",), "artifacts in S3"),
     "host": (("fastapi", "jsonschema-rs", "orjson", "uvicorn"), "the HTTP host"),
     "mcp": (("mcp",), "MCP clients and servers"),
@@ -339,7 +349,7 @@ def probe_skill(skill: "Skill", settings: Settings) -> list[DoctorCheck]:
 
 async def _look_up(needs: "SkillNeeds", programs: list[str], settings: Settings) -> tuple[bool, dict[str, list[str]]]:
     """Whether the declared packages are installed, and which modules and programs commands find."""
-    from openskills.executors.environments import PackageBuilder
+    from openskills.executors.environments import find_packages
     from openskills.executors.open import open_executor
     from openskills.executors.spec import NO_PACKAGES, Command
 
@@ -349,10 +359,9 @@ async def _look_up(needs: "SkillNeeds", programs: list[str], settings: Settings)
         workspace = await executor.open(key)
         try:
             packages = needs.declared.packages
-            stored = await PackageBuilder(settings).find(packages, workspace) if packages else None
+            stored = await find_packages(packages, workspace, settings) if packages else None
             wanted = json.dumps({"modules": [*needs.imports], "programs": programs})
-            environment = stored.to_packages() if stored else NO_PACKAGES
-            process = await workspace.start(Command(("python3", "-c", _LOOK, wanted), packages=environment))
+            process = await workspace.start(Command(("python3", "-c", _LOOK, wanted), packages=stored or NO_PACKAGES))
             ended = await process.wait()
         finally:
             await workspace.close()

@@ -19,7 +19,8 @@ from openskills.paths import parse_relative
 from openskills.settings import parse_base_url
 
 if TYPE_CHECKING:
-    from openskills.catalog.publish import FileContent, Publication, PublishedSkill
+    from openskills.catalog.publish import Publication, PublishedSkill
+    from openskills.catalog.sources.archive import FileContent
 
 RECORD = ".openskills-export.json"
 """The file that says what was written, so that nothing else is ever overwritten or removed."""
@@ -142,7 +143,8 @@ def _collect_files(found: "Publication", name: str, url: str | None, mcp_url: st
 def _list_index_files(
     team: str, skills: "Sequence[PublishedSkill]", contents: "Mapping[str, Sequence[FileContent]]"
 ) -> "list[FileContent]":
-    from openskills.catalog.publish import FileContent, build_archive
+    from openskills.catalog.publish import build_archive
+    from openskills.catalog.sources.archive import FileContent
 
     place = f"{team}/.well-known" if team else ".well-known"
     files: list[FileContent] = []

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 OPTION = "--input"
 MAX_INPUT_BYTES = 64 * 1024 * 1024
+_COMPLETION_TIMEOUT = 2.0
 _EXAMPLE = """use an object such as '{"text": "hello"}', @FILE or -"""
 
 
@@ -273,9 +274,29 @@ TraceId = Annotated[Text, option("--trace-id", "ID", "The trace id to send; by d
 Timeout = Annotated[float | None, option("--timeout", "S", "Total timeout in seconds.")]
 
 
+def complete_hosted_skill(context: typer.Context, incomplete: str) -> list[str]:
+    """Shell completion for ids of hosted skills: of `--url`, `--local`, or the host of the settings."""
+    from openskills.sync import run
+
+    given = context.params
+
+    async def list_ids() -> list[str]:
+        target = InvokeTarget(given.get("url"), _COMPLETION_TIMEOUT, bool(given.get("local")))
+        async with open_invoker(target, get_settings(context)) as host:
+            return [skill.id for skill in await host.skills()]
+
+    try:
+        return [name for name in run(list_ids()) if name.startswith(incomplete)]
+    except (SkillError, OSError):
+        return []
+
+
 def invoke(
     context: typer.Context,
-    skill: Annotated[str, argument("ID", "The id of a hosted skill, such as file_search.")],
+    skill: Annotated[
+        str,
+        argument("ID", "The id of a hosted skill, such as file_search.", autocompletion=complete_hosted_skill),
+    ],
     given: Annotated[str, option("--input", "JSON|@FILE|-", "The input: JSON, a file, or - for stdin.")] = "{}",
     url: Url = None,
     stream: Annotated[

@@ -10,7 +10,9 @@ import typer
 
 from openskills.cli import (
     artifacts,
+    cluster,
     config,
+    db,
     doctor,
     export,
     invoke,
@@ -126,6 +128,8 @@ for _name, _group in {
     "packages": packages.app,
     "sessions": sessions.app,
     "artifacts": artifacts.app,
+    "db": db.db_app,
+    "cluster": cluster.app,
     "keys": serve.keys_app,
     "runs": serve.runs_app,
     "console": ui.app,
@@ -154,8 +158,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _report_failure(f"{error.filename or 'the system'}: {error.strerror or error}", FAILED, debug)
     except Exception as error:  # noqa: BLE001 - users get a message, not a traceback
+        if _is_interrupt(error):
+            return INTERRUPTED
         summary = f"internal error: {type(error).__name__}: {error}; run with OPENSKILL_DEBUG=1 for the traceback"
         return _report_failure(summary, INTERNAL, debug)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C led to this error: Python replaces what is raised while it creates a class, as in an import."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _run(arguments: list[str], settings: Settings) -> int:

@@ -15,6 +15,7 @@ import typer
 from openskills.cli.mcp_config import CLIENTS, ServerEntry, find_config_file, merge_config, render_config
 from openskills.cli.output import ask, escape_line, say_text, warn
 from openskills.cli.parameters import Paths, Skills, Text, Trust, get_settings, option
+from openskills.cli.sessions import complete_session
 from openskills.cli.skills import open_catalog, report_sources
 from openskills.errors import InvalidArgument, MissingExtra
 
@@ -37,10 +38,17 @@ def mcp(
     ] = "session",
     profile: Annotated[Text, option("--profile", "NAME", "full, or knowledge_only to run nothing.")] = None,
     executor: Annotated[
-        Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local, or none.")
+        Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local, ray, or none.")
     ] = None,
     session: Annotated[
-        Text, option("--session", "NAME", "Use the workspace and the artifacts of this session.", show_default=False)
+        Text,
+        option(
+            "--session",
+            "NAME",
+            "Use the workspace and the artifacts of this session.",
+            show_default=False,
+            autocompletion=complete_session,
+        ),
     ] = None,
     trust: Trust = False,
     print_config: Annotated[
@@ -49,7 +57,7 @@ def mcp(
     install: Annotated[
         Text, option("--install", "CLIENT", "Add the server to the client's configuration file, after asking.")
     ] = None,
-    url: Annotated[Text, option("--url", "URL", "With these two: the /mcp of a skill host instead.")] = None,
+    url: Annotated[Text, option("--url", "URL", "With --print-config or --install: /mcp of a skill host.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --install: do not ask.")] = False,
 ) -> None:
     """Serve skills to an MCP client over stdin and stdout.

@@ -43,7 +43,7 @@ def list_packages(context: typer.Context, as_json: Json = False) -> None:
 @app.command("add")
 def add(
     context: typer.Context,
-    packages: Annotated[Many, argument("PACKAGE...", "Python requirements, and npm packages as npm:NAME.")] = None,
+    packages: Annotated[Many, argument("PACKAGE", "Python requirements, and npm packages as npm:NAME.")] = None,
     executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock or local.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -188,7 +188,7 @@ def join_folders(paths: list[str] | None, skills: list[str] | None) -> list[str]
 
 
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Use the project's skills and file, and MCP servers, without asking, once.")
+    bool, typer.Option("--trust", help="Trust the project's skills, its project file and MCP servers for this run.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Project = Annotated[
@@ -264,6 +264,11 @@ def parse_grants(
     )
     check_grants(grants)
     return grants
+
+
+def parse_env(given: Many) -> dict[str, str]:
+    """Variables from `--env NAME=VALUE`. Raises `InvalidArgument`."""
+    return dict(map(_split_assignment, given or ()))
 
 
 def _split_assignment(item: str) -> tuple[str, str]:

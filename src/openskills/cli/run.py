@@ -66,7 +66,7 @@ def run(
     ],
     paths: Annotated[Many, argument("PATH", "Sources of skills, before `--`. After it comes the command.")] = None,
     skills: Skills = None,
-    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock or local.")] = None,
+    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local or ray.")] = None,
     timeout: CommandTimeout = None,
     cwd: Annotated[str, option("--cwd", "DIR", "A directory below the skill's root, or $WORK_DIR etc.")] = "",
     inputs: Annotated[

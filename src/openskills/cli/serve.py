@@ -4,13 +4,13 @@ import json
 import sys
 import textwrap
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -31,6 +31,7 @@ from openskills.cli.parameters import (
     argument,
     get_settings,
     option,
+    parse_env,
     parse_grants,
     parse_install,
 )
@@ -38,17 +39,19 @@ from openskills.cli.trust import collect_grants
 from openskills.cli.ui import greet_console
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.paths import to_printable
-from openskills.settings import PUBLISH_MODES, parse_base_url, parse_seconds
+from openskills.settings import PUBLISH_MODES, parse_base_url, parse_database, parse_seconds
 
 if TYPE_CHECKING:
     from openskills.host.auth import StoredKey
     from openskills.host.history import History, RunRecord
+    from openskills.host.keys import KeyFile, KeyTable
     from openskills.host.registry.registry import Registry
     from openskills.host.registry.scripts import SkippedFile
     from openskills.host.runs import Runs
     from openskills.settings import Settings
 
 
+T = TypeVar("T")
 _MAX_SHOWN_PATHS = 3
 _STYLES = {"ready": "green", "broken": "bold red", "unavailable": "yellow"}
 
@@ -71,7 +74,7 @@ def serve(
             "Run scripts without a manifest once with --help, in the sandbox, to learn their arguments.",
         ),
     ] = "never",
-    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container or local.")] = None,
+    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, local or ray.")] = None,
     network: Network = None,
     secret: Secret = None,
     env: Env = None,
@@ -95,18 +98,26 @@ def serve(
     public_url: Annotated[
         Text, option("--public-url", "URL", "The address of this host for other machines, used in published documents.")
     ] = None,
+    database: Annotated[
+        Text, option("--database", "URL", "The database of several hosts, postgresql://..., or sqlite:////FILE.")
+    ] = None,
     console: Annotated[bool, typer.Option("--console/--no-console", help="Serve the web console at /.")] = True,
     json_log: Annotated[Text, option("--json-log", "FILE", "Log invocations as lines of JSON; - is stdout.")] = None,
     grace: Annotated[float, option("--grace", "S", "Seconds to finish running invocations at shutdown.", min=0)] = 30.0,
+    drain_delay: Annotated[
+        float,
+        option("--drain-delay", "S", "Seconds to go on serving after SIGTERM while /readyz says 503.", min=0, max=3600),
+    ] = 0.0,
 ) -> None:
     """Serve skills over HTTP: POST /skills/ID:invoke with {"input": {...}}.
 
     A skill is a script in ./skills_cli (OPENSKILL_CLI_DIR), preferably with a manifest: ID.py and ID.yaml; or a folder
     with a SKILL.md (--skills). Scripts of a folder without a manifest are served as FOLDER.SCRIPT; their input has the
     fields args, stdin and files. Changes are picked up at once, and on SIGHUP. SIGTERM and Ctrl-C let running
-    invocations finish; a second signal stops them. As long as there are no keys (openskills keys new), local requests
-    that did not pass a proxy need none. Other addresses need keys or --no-auth. Invocations are logged to stdout:
-    readable on a terminal, otherwise as JSON.
+    invocations finish; a second signal stops them. With --drain-delay, load balancers that ask /readyz have time to
+    send requests elsewhere before new invocations are refused. As long as there are no keys (openskills keys new),
+    local requests that did not pass through a proxy need none. Other addresses need keys or --no-auth. Invocations are
+    logged to stdout: readable on a terminal, otherwise as JSON.
 
     --network, --secret and --env apply to all scripts and programs that are served, --timeout to all skills. They
     override the project file, which overrides manifests; a manifest may only shorten the timeout. --with, --venv and
@@ -141,6 +152,7 @@ def serve(
         host_publish=parse_publish(publish, settings),
         host_public_url=settings.host_public_url if public_url is None else parse_base_url(public_url, "--public-url"),
     )
+    settings = choose_database(settings, database)
     try:
         from openskills.host import server
         from openskills.host.mcp import MCP_TOOLS
@@ -158,6 +170,7 @@ def serve(
         text_log=json_log is None and sys.stdout.isatty(),
         workers=workers,
         grace=grace,
+        drain_delay=drain_delay,
         mcp_tools=mcp_tools,
         console=console,
         trusted=trust,
@@ -168,7 +181,7 @@ def serve(
         raise InvalidArgument("--mcp-tools", "sessions need --workers 1, because each worker would have its own")
     settings = server.resolve_auth(settings, host, no_auth=no_auth)
     with CliProgress("reading the skills"):
-        registry = Registry.load(
+        registry = Registry(
             settings,
             manifests=options.manifests,
             skills=options.skills,
@@ -178,13 +191,36 @@ def serve(
             install=options.install,
         )
     with server.open_socket(host, port) as listener:
-        has_keys = settings.host_auth == "auto" and len(server.KeyRing.open(settings.host_keys)) > 0
-        needs_key = settings.host_auth == "on" or has_keys
-        _greet(registry, settings, server.socket_url(listener), needs_key=needs_key)
+        count, place = server.count_keys(settings)
+        needs_key = settings.host_auth == "on" or (settings.host_auth == "auto" and count > 0)
+        _greet(registry, settings, server.socket_url(listener), needs_key=needs_key, key_place=place)
         if console:
             greet_console(settings, server.socket_url(listener))
         server.serve(settings, options, listener)
     warn("stopped")
+
+
+def choose_database(settings: "Settings", url: str | None) -> "Settings":
+    """The settings with the database of `--database`. Raises `InvalidArgument`."""
+    if url is None:
+        return settings
+    address, file = parse_database(url, "--database")
+    return replace(settings, host_database=address, host_history=file or settings.host_history)
+
+
+def use_keys(context: typer.Context, work: "Callable[[KeyFile | KeyTable], Awaitable[T]]") -> T:
+    """Do something with the keys: those of the file, or of the database that several hosts share."""
+    from openskills.host.keys import open_key_store
+    from openskills.sync import run
+
+    async def use() -> T:
+        store = open_key_store(get_settings(context))
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return run(use())
 
 
 def parse_publish(text: str | None, settings: "Settings") -> str:
@@ -194,8 +230,8 @@ def parse_publish(text: str | None, settings: "Settings") -> str:
     return text or settings.host_publish
 
 
-def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: bool) -> None:
-    from openskills.host.runners.kinds import describe_isolation
+def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: bool, key_place: str) -> None:
+    from openskills.host.runners.kinds import RUNNER_KINDS, describe_isolation, is_cluster
 
     entries = registry.list_entries()
     for entry in entries:
@@ -227,8 +263,13 @@ def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: b
         warn(f"no skills in {settings.cli_dir}; put a script ID.py there, or use --manifests")
     ready = [entry.id for entry in entries if entry.status == "ready"]
     warn(f"serving {pluralize(len(ready), 'skill')} on ", (url, "bold"), f"  (docs: {url}/docs)")
+    found = [entry.registration for entry in entries if entry.registration is not None]
+    here = sum(one.kind in RUNNER_KINDS and RUNNER_KINDS[one.kind].isolated for one in found)
+    if here and is_cluster(settings.executor):
+        what = f"{pluralize(here, 'skill')} of type cli:python or cli:exec"
+        warn(f"executor ray: commands and scripts of skill folders run on the cluster; {what} in the sandbox here")
     if needs_key:
-        warn(f"authentication: requests need a key from {settings.host_keys}")
+        warn(f"authentication: requests need a key from {key_place}")
     elif "127.0.0.1" in url or "[::1]" in url:
         warn("authentication: off (this machine only)")
     else:
@@ -249,7 +290,7 @@ def _skipped_key(skipped: "SkippedFile") -> tuple[str, str]:
     return skipped.skill, skipped.reason
 
 
-keys_app = typer.Typer(no_args_is_help=True, help="Create, list, rotate and revoke keys of a skill host.")
+keys_app = typer.Typer(no_args_is_help=True, help="Create, list, scope, rotate and revoke keys of a skill host.")
 
 Name = Annotated[str, argument("NAME", "The owner of the key: letters, digits, dots, @, - and _.")]
 
@@ -289,13 +330,13 @@ def new(
     The last two may upload skills: ada for herself, team for everybody. A running host accepts it at once.
     """
     from openskills.host.admission import parse_limits
-    from openskills.host.auth import add_key, create_key
+    from openskills.host.auth import create_key
 
     lifetime = None if expires is None else parse_seconds(expires, "--expires")
     key, stored = create_key(name, now=datetime.now(UTC), lifetime=lifetime)
     limits: dict[str, Any] = {**parse_limits(limit or ())}
     stored = replace(stored, scopes=tuple(scope or ("*",)), role=role, **limits)
-    add_key(get_settings(context).host_keys, stored)
+    use_keys(context, lambda keys: keys.add(stored))
     if as_json:
         say_json({"key": key, **_key_json(stored)})
         return
@@ -310,9 +351,7 @@ def list_keys(context: typer.Context, as_json: Json = False) -> None:
     In a pipe each key is one line of tab-separated fields: name, prefix, scopes, limits, creation and expiry (UTC),
     and role.
     """
-    from openskills.host.auth import read_keys
-
-    found = read_keys(get_settings(context).host_keys)
+    found = use_keys(context, lambda keys: keys.list())
     if as_json:
         say_json({"keys": [_key_json(key) for key in found]})
         return
@@ -332,14 +371,31 @@ def rotate(context: typer.Context, name: Name, as_json: Json = False) -> None:
     Example:
       openskills keys rotate ci
     """
-    from openskills.host.auth import rotate_key
-
-    key, stored = rotate_key(get_settings(context).host_keys, name, now=datetime.now(UTC))
+    key, stored = use_keys(context, lambda keys: keys.rotate(name, now=datetime.now(UTC)))
     if as_json:
         say_json({"key": key, **_key_json(stored)})
         return
     say_text(key)
     warn(f"this key of {escape_line(name)!r} is not shown again; the previous one is refused from now on")
+
+
+@keys_app.command("scope")
+def scope(
+    context: typer.Context,
+    name: Name,
+    scopes: Annotated[list[str], argument("SKILL", "Skills or patterns such as file_*; * for every skill.")],
+    as_json: Json = False,
+) -> None:
+    """Replace the scopes of a key, which stays the same. Running hosts apply it from the next request on.
+
+    Example:
+      openskills keys scope ci 'file_*' echo
+    """
+    stored = use_keys(context, lambda keys: keys.change_scopes(name, scopes))
+    if as_json:
+        say_json(_key_json(stored))
+        return
+    warn(f"the key of {escape_line(name)!r} has the scopes {escape_line(' '.join(stored.scopes))}")
 
 
 @keys_app.command("revoke")
@@ -353,10 +409,11 @@ def revoke(
     Example:
       openskills keys revoke partner
     """
-    from openskills.host.auth import revoke_key
 
-    path = get_settings(context).host_keys
-    done = [revoke_key(path, name) for name in dict.fromkeys(names)]
+    async def revoke_all(keys: "KeyFile | KeyTable") -> "list[StoredKey]":
+        return [await keys.revoke(name) for name in dict.fromkeys(names)]
+
+    done = use_keys(context, revoke_all)
     if as_json:
         say_json({"revoked": [key.name for key in done]})
         return
@@ -525,19 +582,21 @@ def again(
     context: typer.Context,
     run_id: RunId,
     url: Annotated[Text, option("--url", "URL", "The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")] = None,
+    env: Annotated[Many, option("--env", "NAME=VALUE", "A variable of a command; their values are not stored.")] = None,
     as_json: Json = False,
 ) -> None:
     """Start a run with the input of another one, or a command again, and print its id.
 
-    Example:
+    Examples:
       openskills runs again run_019a8c3b4d5e0123456789abcdef01234567
+      openskills runs again run_019a8c3b4d5e0123456789abcdef01234567 --env TOKEN=...
     """
     from openskills.host.client.client import Client
     from openskills.sync import run
 
     async def start_again() -> str:
         async with Client(url, settings=get_settings(context)) as client:
-            return (await client.run_again(run_id)).id
+            return (await client.run_again(run_id, env=parse_env(env))).id
 
     started = run(start_again())
     if as_json:
@@ -548,7 +607,7 @@ def again(
 
 @runs_app.command("compare")
 def compare(context: typer.Context, first: RunId, second: RunId, as_json: Json = False) -> None:
-    """Show in what two runs differ: result, time, memory, input and output.
+    """Show how two runs differ: result, time, memory, input and output.
 
     Example:
       openskills runs compare $BEFORE $AFTER
@@ -614,12 +673,12 @@ def stats(
 @asynccontextmanager
 async def _open_runs(settings: "Settings") -> "AsyncGenerator[Runs]":
     """The runs of the hosts of this machine, through their database."""
-    from openskills.host.database import Database
+    from openskills.host.database import Database, find_database
     from openskills.host.runs import Runs
 
-    if settings.host_history is None:
+    if settings.host_history is None and settings.host_database is None:
         raise InvalidArgument("OPENSKILL_HOST_HISTORY", "is `off`, so runs are only known to the host itself")
-    database = Database(settings.host_history)
+    database = Database(find_database(settings))
     runs = Runs(database)
     try:
         yield runs
@@ -629,11 +688,12 @@ async def _open_runs(settings: "Settings") -> "AsyncGenerator[Runs]":
 
 
 def _open_history(settings: "Settings") -> "History":
+    from openskills.host.database import find_history
     from openskills.host.history import History
 
     if settings.host_history is None:
         raise InvalidArgument("OPENSKILL_HOST_HISTORY", "is `off`, so no history is recorded")
-    return History(settings.host_history)
+    return History(find_history(settings), journal=settings.state_dir / "host.db")
 
 
 def _run_cells(record: "RunRecord", *, short: bool) -> tuple[str, ...]:

@@ -82,7 +82,8 @@ _ORDER = ("name", "description", "license", "compatibility", "allowed-tools", "m
 
 
 def read_properties(
-    path: Annotated[str, argument("PATH", "A skill's folder or its SKILL.md.")],
+    path: Annotated[Text, argument("PATH", "A skill's folder or its SKILL.md.")] = None,
+    skills: Annotated[Text, option("--skills", "PATH", "The same as PATH.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, which is the only format.")] = True,
 ) -> None:
     """Print the fields of a skill as JSON.
@@ -99,8 +100,11 @@ def read_properties(
     from openskills.catalog.validate import resolve_skill_folder
 
     del as_json
+    given = path or skills
+    if not given or (path and skills):
+        raise InvalidArgument("PATH", "give one: a skill's folder or its SKILL.md")
     try:
-        properties = read_spec_fields(resolve_skill_folder(path))
+        properties = read_spec_fields(resolve_skill_folder(given))
     except InvalidSkill as error:
         print_reference_error(error)
         raise typer.Exit(1) from None

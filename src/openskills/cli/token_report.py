@@ -36,7 +36,7 @@ def token_report(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Compare the tokens of progressive disclosure with those of everything in the prompt.
+    """Compare the tokens of progressive disclosure with a prompt that contains everything.
 
     The same scripted tasks run three times: with skills loaded on demand, with all bodies in the system message, and
     with all bodies and documents. No model is called. Tokens are exact with the extra `tokens`, otherwise estimated.

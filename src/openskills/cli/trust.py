@@ -37,7 +37,7 @@ def trust(
     context: typer.Context,
     path: Annotated[str, argument("PATH", "A folder of the project, or an MCP server.", show_default=".")] = ".",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust the skills without asking.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the decision about it.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Forget the decision about PATH.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List the trusted projects and servers.")] = False,
     project: Project = None,
     as_json: Json = False,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from openskills.cli.output import Column, escape_line, say, say_json, say_text, show_table, warn
-from openskills.cli.parameters import Json, Many, Text, Trust, argument, get_settings, option
+from openskills.cli.parameters import FoldersOption, Json, Many, Text, Trust, argument, get_settings, option
 from openskills.cli.workspaces import format_duration
 from openskills.errors import HostUnavailable, InvalidArgument, MissingExtra, SkillError
 
@@ -28,6 +28,7 @@ Url = Annotated[Text, option("--url", "URL", "The address of the host.", show_de
 def ui(
     context: typer.Context,
     paths: Annotated[Many, argument("PATH", "SKILL.md folders.", show_default="the standard places")] = None,
+    skills: FoldersOption = None,
     port: Annotated[
         int | None,
         option("--port", "PORT", "The port.", min=0, max=65535, show_default=f"{DEFAULT_PORT}, or a free one"),
@@ -38,7 +39,7 @@ def ui(
     """Open the web console for skills on this machine: prints its address and serves it until Ctrl-C.
 
     The address contains a secret that works once and within an hour: the browser gets a cookie for it. Skills with
-    scripts can be run, always in the sandbox. Nothing can be reached from other machines; openskills serve does that.
+    scripts can be run, always in the sandbox. It listens on this machine only; openskills serve is for others.
 
     Examples:
       openskills ui
@@ -56,7 +57,7 @@ def ui(
     from openskills.project import SkillGrants
 
     options = HostOptions(
-        skills=tuple(map(Path, paths or ())),
+        skills=tuple(map(Path, [*(paths or ()), *(skills or ())])),
         grants=collect_grants(SkillGrants(), None, settings, trusted=trust),
         json_log="",
         trusted=trust,
@@ -185,14 +186,19 @@ def _session_cells(one: "ConsoleSession") -> tuple[str, ...]:
 
 def _use_sessions(settings: "Settings", work: "Callable[[ConsoleSessions], Awaitable[T]]") -> T:
     from openskills.host.auth import KeyRing
-    from openskills.host.console.access import ConsoleSessions, find_database
+    from openskills.host.console.access import ConsoleSessions
+    from openskills.host.database import find_database
+    from openskills.host.keys import open_key_store
     from openskills.sync import run
 
     async def use() -> T:
-        store = ConsoleSessions(find_database(settings), KeyRing.open(settings.host_keys))
+        keys, ring = open_key_store(settings), KeyRing.open(None)
+        store = ConsoleSessions(find_database(settings), ring)
         try:
+            ring.update(await keys.list())
             return await work(store)
         finally:
+            await keys.close()
             await store.close()
 
     return run(use())

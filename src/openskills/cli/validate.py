@@ -104,7 +104,7 @@ def explain(
     rule: Annotated[str | None, argument("RULE", "A rule, such as link-dead; all rules without it.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Explain a rule of validate: what it wants, where it comes from, and how to suppress it.
+    """Explain a rule of validate: what it requires, where it comes from, and how to suppress it.
 
     Examples:
       openskills explain link-dead

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import CliProgress, Column, ask, escape_line, pluralize, say, say_json, show_table, warn
-from openskills.cli.parameters import Json, Text, get_settings, option
+from openskills.cli.parameters import Json, Text, argument, get_settings, option
 from openskills.errors import InvalidArgument
 from openskills.settings import parse_seconds
 
@@ -80,6 +80,32 @@ def clean(
         cleaned = store.sweep(progress) if age is None else store.clean(older_than=age, progress=progress)
     _report_cleanup(cleaned, as_json, "removed")
     if cleaned.failures:
+        raise typer.Exit(1)
+
+
+@app.command("remove")
+def remove(
+    context: typer.Context,
+    ids: Annotated[list[str], argument("ID", "Ids of workspaces, as openskills workspaces list prints them.")],
+    as_json: Json = False,
+) -> None:
+    """Remove workspaces with all their files. One that is in use is not removed.
+
+    Example:
+      openskills workspaces remove 0123456789abcdef0123456789abcdef
+
+    Exit codes: 0 done, 1 there is none, or it is in use, 2 wrong usage.
+    """
+    store = _open_store(get_settings(context))
+    removed = {id_: store.remove(id_) for id_ in ids}
+    if as_json:
+        say_json({"removed": [id_ for id_, is_removed in removed.items() if is_removed]})
+    for id_, is_removed in removed.items():
+        if not is_removed:
+            warn(f"unknown workspace {escape_line(id_)}; `openskills workspaces list` shows them")
+        elif not as_json:
+            say(f"removed {id_}")
+    if not all(removed.values()):
         raise typer.Exit(1)
 
 

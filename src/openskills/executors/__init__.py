@@ -6,6 +6,13 @@ from openskills.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from openskills.executors.approval import ApprovalRequest
+    from openskills.executors.checkpoints import (
+        CheckpointInfo,
+        refresh_workspace,
+        remove_checkpoints,
+        restore_workspace,
+        save_workspace,
+    )
     from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
     from openskills.executors.container.spec import ContainerOptions
     from openskills.executors.interactive import InteractiveCommands
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ApprovalRequest",
+    "CheckpointInfo",
     "Command",
     "CommandPolicy",
     "CommandResult",
@@ -58,10 +66,15 @@ __all__ = [
     "Workspace",
     "open_command_runner",
     "open_executor",
+    "refresh_workspace",
+    "remove_checkpoints",
+    "restore_workspace",
+    "save_workspace",
 ]
 
 _HOME = {
     "ApprovalRequest": "approval",
+    "CheckpointInfo": "checkpoints",
     "Command": "spec",
     "CommandPolicy": "policy",
     "CommandResult": "spec",
@@ -90,6 +103,10 @@ _HOME = {
     "Workspace": "protocol",
     "open_command_runner": "commands",
     "open_executor": "open",
+    "refresh_workspace": "checkpoints",
+    "remove_checkpoints": "checkpoints",
+    "restore_workspace": "checkpoints",
+    "save_workspace": "checkpoints",
 }
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.

@@ -9,7 +9,7 @@ import json
 import posixpath
 import secrets
 import time
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -31,19 +31,20 @@ from openskills.errors import (
 from openskills.executors import spans
 from openskills.executors.approval import ApprovalHook, build_approval_request, check_approval
 from openskills.executors.environment import build_editor_files, check_env, resolve_secrets
-from openskills.executors.environments import PackageBuilder, find_venv, join_environments
+from openskills.executors.environments import find_packages, find_venv, install_packages, join_environments
 from openskills.executors.files.globs import escape_glob
 from openskills.executors.hints import suggest_remedies
 from openskills.executors.package_index import PackageIndex
 from openskills.executors.policy import CommandPolicy, PolicyContext, find_program
 from openskills.executors.process import MaskedProcess, StartCounter
-from openskills.executors.protocol import Executor, Process, Workspace
+from openskills.executors.protocol import Executor, Process, RequestKeeper, Workspace
 from openskills.executors.records import audit
 from openskills.executors.records.audit import AuditLog, AuditSubject
 from openskills.executors.records.journal import RequestDeduplicator
 from openskills.executors.requests import InstallMode, PackageOptions, ProvidedPackages, RunRequest, RunResult
 from openskills.executors.spec import (
     EDITOR_DIRECTORY,
+    LINKS,
     NO_PACKAGES,
     RUNS,
     SKILLS,
@@ -57,7 +58,13 @@ from openskills.executors.spec import (
     resolve_cwd,
 )
 from openskills.executors.staging.inputs import Pins, StagedInput, stage_inputs
-from openskills.executors.staging.outputs import OutputCollection, collect_outputs, drop_empty_files, save_outputs
+from openskills.executors.staging.outputs import (
+    OutputCollection,
+    collect_outputs,
+    describe_unmatched,
+    drop_empty_files,
+    save_outputs,
+)
 from openskills.executors.staging.packages import (
     MAX_FILE,
     DeclaredPackages,
@@ -72,6 +79,15 @@ from openskills.telemetry.spans import span
 
 _CODE = (".py", ".pyc", ".pth", ".so", ".sh", ".js", ".mjs", ".cjs", ".ts", ".node", ".rb", ".pl")
 _MAX_FILES = 100_000
+_RESTORE_LINKS = """
+while [ $# -gt 0 ]; do
+    if [ ! -L "$1" ]; then
+        if [ -d "$1" ]; then cp -R "$1/." "$2/" && rm -rf "$1" || exit 1; fi
+        [ -e "$1" ] || ln -s "$2" "$1" || exit 1
+    fi
+    shift 2
+done
+"""
 
 
 @check_arguments
@@ -143,6 +159,8 @@ class CommandRunner:
         self._starts = StartCounter()
         self._users: _RunnerUsers | None = None
         self._token: object = None
+        self.notes: list[str] = []
+        self._guard: Callable[[], Awaitable[None]] | None = None
 
     @property
     def workspace(self) -> Workspace:
@@ -151,12 +169,18 @@ class CommandRunner:
 
     @property
     def has_journal(self) -> bool:
-        """Whether requests with an id can run at most once: the workspace has a directory on this machine."""
+        """Whether requests with an id can run at most once: this machine has a directory for the journal."""
         return self._replay is not None and self._replay.is_available
 
-    def for_agent(self, agent: str, rules: CommandRules) -> "CommandRunner":
-        """A copy of this runner for another agent of the session, with that agent's rules."""
+    def for_agent(
+        self, agent: str, rules: CommandRules, *, guard: Callable[[], Awaitable[None]] | None = None
+    ) -> "CommandRunner":
+        """A copy of this runner for another agent of the session, with that agent's rules.
+
+        `guard` is awaited just before each command is started, and raises if it must not be.
+        """
         other = copy(self)
+        other._guard = guard  # noqa: SLF001
         other._who = replace(self._who, agent=agent)  # noqa: SLF001 - a copy of ourselves
         other._rules = rules  # noqa: SLF001
         return other
@@ -237,23 +261,22 @@ class CommandRunner:
         venv, warnings = find_venv(options.venv, own, self._workspace, self._settings)
         # A virtual environment has what the skill declares.
         wanted = options.packages if venv else options.packages | declared.packages
-        builder = PackageBuilder(self._settings, self._rules.index)
-        found = await builder.find(wanted, self._workspace)
+        where = (self._workspace, self._settings, self._rules.index)
+        found = await find_packages(wanted, *where)
         if found is None and not venv and declared.packages:
             reason = await self._check_install(snapshot, declared, options.install)
             if reason:
                 what = f"{' and '.join(declared.sources)} declares {declared.packages}"
                 warnings = (*warnings, f"{what}; not installed: {reason}")
                 wanted = options.packages
-                found = await builder.find(wanted, self._workspace)
+                found = await find_packages(wanted, *where)
         if found is None and wanted:
             run = self._audit_install(snapshot, wanted)
             with self._audit_failures(run), span("workspace.stage.packages", {"gen_ai.skill.name": skill}):
                 self._log_begin(run, "")
-                found = await builder.install(wanted, self._workspace, progress=progress)
+                found = await install_packages(wanted, *where, progress=progress)
                 self._log_record({**audit.build_start_record(run), "event": "end", "detail": "installed"})
-        packages = found.to_packages() if found else NO_PACKAGES
-        return ProvidedPackages(join_environments(packages, venv), (*declared.warnings, *warnings))
+        return ProvidedPackages(join_environments(found or NO_PACKAGES, venv), (*declared.warnings, *warnings))
 
     async def _check_install(self, snapshot: SkillSnapshot, declared: DeclaredPackages, install: InstallMode) -> str:
         """Why the declared packages may not be installed; empty if they may. Asks once for each set of packages."""
@@ -370,8 +393,15 @@ class CommandRunner:
                 *collected.warnings,
                 *ended.notes,
                 *(suggest_remedies(ended, command) if ended.exit_code else ()),
+                *self._take_notes(),
             ),
         )
+
+    def _take_notes(self) -> tuple[str, ...]:
+        """What the next result has to say about the workspace; copies for other agents share it."""
+        notes = tuple(self.notes)
+        self.notes.clear()
+        return notes
 
     async def close(self) -> None:
         """Kill what runs in the workspace and release it, after its last user. Its files are kept."""
@@ -467,6 +497,8 @@ class CommandRunner:
             self._log_begin(run, how)
             mark = await self._workspace.mark() if request.outputs is not None else 0
             with spans.starting(run, request.command) as watched:
+                if self._guard is not None:
+                    await self._guard()
                 process = await self._workspace.start(command)
         if masker := get_masker(command.secrets):
             process = MaskedProcess(process, masker)
@@ -533,6 +565,8 @@ class CommandRunner:
             return OutputCollection((), ()), ()
         run_dir = started.run.command.run_dir
         collected = await collect_outputs(self._workspace, spec, since=started.mark, run_dir=run_dir)
+        if describe_unmatched(spec.globs, collected.files) and await self._restore_links(started):
+            collected = await collect_outputs(self._workspace, spec, since=started.mark, run_dir=run_dir)
         if ended.exit_code != 0 or ended.ending is not EndReason.EXITED:
             collected = drop_empty_files(collected)
         if not spec.save or not collected.files:
@@ -544,6 +578,22 @@ class CommandRunner:
             self._workspace, collected.files, self._artifacts, self._scope, prefix=spec.name_template
         )
         return replace(collected, warnings=(*collected.warnings, *kept.warnings)), kept.artifacts
+
+    async def _restore_links(self, started: ActiveCommand) -> bool:
+        """Move files of a skill that has replaced its link `out` by a directory (`rm -r out; mkdir out`) to where the
+        link led, and restore the link. Returns whether there were any.
+        """
+        skill = started.request.skill
+        if skill is None:
+            return False
+        # The brackets keep the pattern from being read as `out/`, to which the link leads.
+        globs = [f"{SKILLS}/{escape_glob(skill)}/[{name[0]}]{name[1:]}/**" for name in LINKS]
+        if not (await self._workspace.list(globs, since=started.mark, limit=1)).files:
+            return False
+        argv = ("sh", "-c", _RESTORE_LINKS, "restore-links", *chain.from_iterable(LINKS.items()))
+        command = Command(argv, skill=skill, cwd=f"{SKILLS}/{skill}", run_dir=started.run.command.run_dir)
+        process = await self._workspace.start(command)
+        return (await process.wait()).exit_code == 0
 
     def _log_begin(self, run: audit.AuditRun, how: str) -> None:
         self._log_record({**audit.build_start_record(run), **({"approval": how} if how else {})})
@@ -618,12 +668,14 @@ async def _open_runner(executor: Executor, settings: Settings, scope: Scope, key
     with span("workspace.create", {"workspace.executor": executor.name}) as watched:
         workspace = await executor.open(key)
         watched.set({"workspace.id": workspace.id, "workspace.isolation": str(workspace.isolation)})
+    keeper = workspace if isinstance(workspace, RequestKeeper) else None
+    journal = keeper.journal if keeper else settings.state_dir / "workspaces" / workspace.id / "journal"
     return CommandRunner(
         workspace,
         executor,
         scope,
         key=key,
         log=AuditLog(settings.state_dir / "audit.jsonl"),
-        replay=RequestDeduplicator(settings.state_dir / "workspaces" / workspace.id / "journal", workspace.isolation),
+        replay=RequestDeduplicator(journal, workspace.isolation, keeper=keeper),
         settings=settings,
     )

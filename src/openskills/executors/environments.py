@@ -27,7 +27,7 @@ from openskills.errors import DeadlineExceeded, ExecutorUnavailable, ForbiddenPa
 from openskills.executors.files.descriptors import auto_close, delete_tree, open_beneath
 from openskills.executors.open import open_executor
 from openskills.executors.package_index import PackageIndex, hide_credentials, read_package_index
-from openskills.executors.protocol import Interpreter, Process, Workspace
+from openskills.executors.protocol import Interpreter, PackageProvider, Process, Workspace
 from openskills.executors.spec import (
     ENVIRONMENTS,
     GIB,
@@ -597,6 +597,33 @@ def is_version_in(version: str, specifiers: str) -> bool:
     return True
 
 
+async def find_packages(
+    packages: PackageSet, workspace: Workspace, settings: Settings, index: PackageIndex | None = None
+) -> PackageEnvironment | None:
+    """The environment with these packages where the commands of a workspace run, if it was built already."""
+    if isinstance(workspace, PackageProvider):
+        return await workspace.find_packages(packages, index) if packages else None
+    found = await PackageBuilder(settings, index).find(packages, workspace)
+    return None if found is None else found.to_packages()
+
+
+async def install_packages(
+    packages: PackageSet,
+    workspace: Workspace,
+    settings: Settings,
+    index: PackageIndex | None = None,
+    *,
+    progress: Progress | None = None,
+) -> PackageEnvironment:
+    """Build the environment with these packages where the commands of a workspace run.
+
+    Raises like `PackageBuilder.install`.
+    """
+    if isinstance(workspace, PackageProvider):
+        return await workspace.install_packages(packages, index, progress=progress)
+    return (await PackageBuilder(settings, index).install(packages, workspace, progress=progress)).to_packages()
+
+
 def find_venv(
     chosen: Path | None, own: Path, workspace: Workspace, settings: Settings
 ) -> tuple[PackageEnvironment | None, tuple[str, ...]]:
@@ -606,6 +633,11 @@ def find_venv(
     otherwise a link in a skill could make any directory visible. Raises `InvalidArgument` for an invalid choice.
     """
     is_container = workspace.isolation is Isolation.CONTAINER
+    if isinstance(workspace, PackageProvider):
+        if chosen is not None:
+            raise InvalidArgument("venv", "not supported where commands run on other machines; name packages instead")
+        note = f"its {own.name} is not used, because commands run on another machine; declare its packages"
+        return None, (note,) if (own / "pyvenv.cfg").is_file() else ()
     if chosen is not None:
         if is_container:
             raise InvalidArgument("venv", "not supported in containers; add the packages to the image")

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
-from openskills.arguments import find_plugin, import_factory
+from openskills.arguments import check_arguments, find_plugin, import_factory
 from openskills.concurrency import CrossLoopLock
 from openskills.errors import ExecutorUnavailable, InvalidArgument, MissingExtra, SkillError
 from openskills.executors.protocol import Executor, Workspace
@@ -32,19 +32,31 @@ _BACKENDS = {
     ),
 }
 """The classes of backends and what they are, from the strongest isolation to none."""
-EXECUTOR_NAMES = ("auto", *_BACKENDS)
-DESCRIPTIONS = {name: about for name, (_, about) in _BACKENDS.items()}
+_RAY = "openskills.executors.ray.cluster:open_ray_executor"
+_ABOUT_RAY = "the nodes of a Ray cluster, each with one of the executors above"
+EXECUTOR_NAMES = ("auto", *_BACKENDS, "ray")
+DESCRIPTIONS = {name: about for name, (_, about) in _BACKENDS.items()} | {"ray": _ABOUT_RAY}
 _ALLOW_LOCAL = "To run commands without any isolation, set OPENSKILL_ALLOW_LOCAL=1 or choose the executor `local`."
 
 
+def is_ray(name: str) -> bool:
+    """Whether this is the name of a Ray cluster."""
+    return name == "ray" or name.startswith("ray:")
+
+
+@check_arguments
 def open_executor(name: str, settings: Settings, *, allow_landlock: bool = False, **options: Any) -> Executor:
     """Open the executor with this name: one of `EXECUTOR_NAMES`, the name of an entry point in the group
     `openskills.executors`, or `package.module:factory`. The latter two are called with `settings` and `options`.
 
     `auto` is `sandbox` if its self-test passes, otherwise `container` if an engine answers, otherwise `local` if
-    the settings allow it. `allow_landlock` lets `auto` and `sandbox` fall back to Landlock where bubblewrap
-    does not work. These are the only fallbacks. Raises `InvalidArgument` for an unknown name.
+    the settings allow it. `ray` is the cluster of RAY_ADDRESS or of this machine, `ray://host:port` and `ray:host:port`
+    another one; `options` are fields of `RayOptions`. `allow_landlock` lets `auto` and `sandbox` fall back to Landlock
+    where bubblewrap does not work. These are the only fallbacks. Raises `InvalidArgument` for an unknown name.
     """
+    if is_ray(name):
+        address = name if name.startswith("ray://") else name[4:] or None
+        return cast("Executor", import_factory(_RAY, "executor")(settings, address, **options))
     if ":" in name:
         return cast("Executor", import_factory(name, "executor")(settings, **options))
     if name not in EXECUTOR_NAMES:

@@ -7,25 +7,28 @@ implementation. A `Backend` starts commands on this machine for `DirectoryExecut
 
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from openskills.artifacts.store import Content
 from openskills.errors import InvalidArgument
+from openskills.executors.package_index import PackageIndex
 from openskills.executors.spec import (
     Command,
     CommandResult,
     FileInfo,
     Isolation,
     OutputStream,
+    PackageEnvironment,
     ProcessOutput,
     SkillSnapshot,
     WorkspaceListing,
     WorkspaceUsage,
 )
+from openskills.executors.staging.packages import PackageSet
 from openskills.executors.supervisor import SupervisedProcess
 
 
@@ -157,6 +160,39 @@ class Workspace(Protocol):
 
     async def close(self) -> None:
         """Kill what runs in it and release its resources. The files are kept until it is removed."""
+        ...
+
+
+@runtime_checkable
+class RequestKeeper(Protocol):
+    """A workspace elsewhere whose journal is on this machine, and whose requests other machines may repeat."""
+
+    @property
+    def journal(self) -> Path:
+        """The directory of its journal."""
+        ...
+
+    async def claim_request(self, request_id: str) -> bool:
+        """Record that a request begins, for all machines; false if it began on another one."""
+        ...
+
+    async def release_request(self, request_id: str) -> None:
+        """Record that a claimed request did not begin."""
+        ...
+
+
+@runtime_checkable
+class PackageProvider(Protocol):
+    """A workspace elsewhere, whose packages are installed there. `index` None means the settings of that machine."""
+
+    async def find_packages(self, packages: PackageSet, index: PackageIndex | None) -> PackageEnvironment | None:
+        """The environment with these packages, if it was built already."""
+        ...
+
+    async def install_packages(
+        self, packages: PackageSet, index: PackageIndex | None, *, progress: Callable[[str], None] | None = None
+    ) -> PackageEnvironment:
+        """Build the environment with these packages. Raises like `PackageBuilder.install`."""
         ...
 
 

@@ -574,7 +574,7 @@ _STATE, _START_TIME = 0, 19
 
 def create_marker() -> str:
     """A unique marker of this process: the boot of the machine, the pid namespace, the pid, the start time."""
-    return f"{''.join(_read_boot_and_namespace())}.{os.getpid()}.{_read_start_time(os.getpid())}.{secrets.token_hex(8)}"
+    return f"{''.join(read_boot_and_namespace())}.{os.getpid()}.{_read_start_time(os.getpid())}.{secrets.token_hex(8)}"
 
 
 def is_orphaned(marker: str) -> bool:
@@ -586,7 +586,7 @@ def is_orphaned(marker: str) -> bool:
     if match is None:
         return False
     try:
-        boot, namespace = _read_boot_and_namespace()
+        boot, namespace = read_boot_and_namespace()
         return match[1] != boot or (match[2] == namespace and _read_start_time(int(match[3])) != int(match[4]))
     except OSError:
         return False
@@ -619,7 +619,8 @@ def _read_marker(pid: int) -> str | None:
     return match[1].decode("ascii") if match else None
 
 
-def _read_boot_and_namespace() -> tuple[str, str]:
+def read_boot_and_namespace() -> tuple[str, str]:
+    """The ids of this boot of the machine and of our pid namespace. Raises `OSError` where there is no `/proc`."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").replace("-", "").strip()
     return boot, f"{os.stat('/proc/self/ns/pid').st_ino:x}"
 

@@ -4,6 +4,7 @@ These differ in how they start a command, which is the job of a `Backend`.
 """
 
 import asyncio
+import errno
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
@@ -20,7 +21,7 @@ from openskills.executors.files.tree import WorkspaceTree
 from openskills.executors.process import HostProcess, StartCounter
 from openskills.executors.protocol import Backend, Launcher, WorkspaceDirectory, WorkspaceFileReader
 from openskills.executors.records.leases import DAY, Lease, WorkspaceStore
-from openskills.executors.records.quota import Quota, check_free_space, measure_usage
+from openskills.executors.records.quota import Quota, check_free_space, measure_usage, read_free_bytes
 from openskills.executors.spec import (
     SKILLS,
     VENV,
@@ -70,6 +71,16 @@ class DirectoryWorkspace:
     def id(self) -> str:
         """The id in its executor."""
         return self._lease.id
+
+    @property
+    def directory(self) -> Path:
+        """The directory of its files on this machine."""
+        return self._lease.tree
+
+    @property
+    def owner(self) -> tuple[int, int] | None:
+        """The uid and gid of its commands; None if they are ours."""
+        return self._owner
 
     @property
     def root(self) -> str:
@@ -316,6 +327,10 @@ class DirectoryExecutor:
                 workspace = self._open[key] = await self._open_workspace(key, isolation)
             return workspace
 
+    def has_free_space(self) -> bool:
+        """Whether the disk of the workspaces has room for more. Blocking."""
+        return read_free_bytes(self._root.parent) >= self._quota.min_free_bytes
+
     def find_directory(self, key: str) -> Path:
         """The directory of the workspace of this key, which must be closed before it is changed."""
         return self._root / self._workspaces.id_from_key(key, self.name) / "tree"
@@ -379,7 +394,15 @@ class DirectoryExecutor:
                 raise
             return lease
 
-        lease = await run_in_thread(claim, undo=Lease.release)
+        try:
+            lease = await run_in_thread(claim, undo=Lease.release)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise LimitExceeded(
+                f"the disk of {self._root} is full, so the workspace cannot be opened; free some space, for example "
+                "with `openskills workspaces clean`"
+            ) from error
         try:
             launcher = await self._backend.attach(WorkspaceDirectory(lease.id, lease.tree, lease.uid))
         except BaseException:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from openskills.errors import InvalidArgument, TooManyRequests
+from openskills.host.database import Database
 from openskills.host.model import Registration
 
 
@@ -48,19 +49,19 @@ class LimitedKey:
 _LIMITS = [one for one in fields(LimitedKey) if one.kw_only]
 
 
-def parse_limits(given: Iterable[str]) -> dict[str, float]:
-    """Limits from texts `NAME=N`; a name may be abbreviated. Raises `InvalidArgument`."""
+def parse_limits(given: Iterable[str], field: str = "--limit") -> dict[str, float]:
+    """Limits from texts `NAME=N`; a name may be abbreviated. Raises `InvalidArgument` with the name `field`."""
     found: dict[str, float] = {}
     for text in given:
         name, _, number = text.partition("=")
         known = [one for one in _LIMITS if name and one.name.startswith(name)]
         if len(known) != 1:
             names = ", ".join(one.name for one in _LIMITS)
-            raise InvalidArgument("--limit", f"unknown limit {name!r}; use NAME=N with one of {names}")
+            raise InvalidArgument(field, f"unknown limit {name!r}; use NAME=N with one of {names}")
         try:
             found[known[0].name] = (float if "float" in str(known[0].type) else int)(number)
         except ValueError:
-            raise InvalidArgument("--limit", f"{text!r}: expected a number after =") from None
+            raise InvalidArgument(field, f"{text!r}: expected a number after =") from None
     return found
 
 
@@ -119,6 +120,40 @@ def burst_size(rate: float, burst: int | None, share: float) -> int:
     """The burst of one worker: the configured one, else the calls of one second; at least one."""
     wanted = rate if burst is None else burst
     return max(math.ceil(wanted * share), 1)
+
+
+# One statement, so that hosts take turns at a bucket. It is full at first; the clock is that of the server.
+_FILLED = "least(CAST(? AS DOUBLE PRECISION), b.tokens + greatest(excluded.at - b.at, 0) * CAST(? AS DOUBLE PRECISION))"
+_TAKE_TOKEN = f"""
+    INSERT INTO rate_buckets AS b (name, tokens, taken, at)
+    VALUES (?, CAST(? AS DOUBLE PRECISION) - 1, 1, CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION))
+    ON CONFLICT (name) DO UPDATE SET tokens = {_FILLED} - CASE WHEN {_FILLED} >= 1 THEN 1 ELSE 0 END,
+        taken = CASE WHEN {_FILLED} >= 1 THEN 1 ELSE 0 END, at = excluded.at
+    RETURNING taken, tokens
+"""  # noqa: S608 - our own words
+
+
+class SharedBuckets:
+    """Token buckets in PostgreSQL: one for each key, for all hosts together."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._states: dict[str, RateState] = {}
+
+    async def take(self, principal: LimitedKey) -> float:
+        """Take a token and return 0.0, or return the seconds until one is available. Raises `StoreUnavailable`."""
+        rate = principal.rate_per_second
+        if rate is None:
+            return 0.0
+        burst = burst_size(rate, principal.burst, 1.0)
+        arguments = (principal.name, burst, *(burst, rate) * 3)
+        ((taken, tokens),) = await self._database.run_statement(_TAKE_TOKEN, arguments)
+        self._states[principal.name] = RateState(burst, int(tokens), (burst - tokens) / rate, burst / rate)
+        return 0.0 if taken else (1.0 - tokens) / rate
+
+    def state(self, principal: LimitedKey) -> RateState | None:
+        """The state after the last call that this host has counted; None before that, and without a limit."""
+        return None if principal.rate_per_second is None else self._states.get(principal.name)
 
 
 _MEAN_WEIGHT = 0.1
@@ -252,6 +287,7 @@ class Admission:
 
     `capacity` calls run at a time, and up to `queue` more wait. Each of N workers gets `share=1/N` of every limit,
     including those of keys and skills, but at least one slot: together they keep the limits if calls are spread evenly.
+    With `shared`, the rate limits of keys are those of all hosts together; the others stay those of this one.
     """
 
     def __init__(
@@ -262,7 +298,9 @@ class Admission:
         share: float = 1.0,
         observer: AdmissionObserver | None = None,
         clock: Callable[[], float] | None = None,
+        shared: SharedBuckets | None = None,
     ) -> None:
+        self._shared = shared
         self._share = share
         self._capacity = self._worker_share(capacity)
         self._queue = math.ceil(queue * share)
@@ -288,6 +326,10 @@ class Admission:
     def queue_length(self) -> int:
         return len(self._line)
 
+    def count_calls(self, key: str) -> tuple[int, int]:
+        """How many calls of a key run in this worker, and how many wait."""
+        return self._of_key.get(key, 0), self._line.count_key(key)
+
     def admit(self, principal: LimitedKey, registration: Registration, deadline: float) -> "AdmissionSlot":
         """An async context manager around a call. `deadline` is a time of the loop.
 
@@ -297,13 +339,24 @@ class Admission:
 
     def rate_state(self, principal: LimitedKey) -> RateState | None:
         """The state of a key's rate limit; None without one."""
+        if self._shared is not None:
+            return self._shared.state(principal)
         bucket = self._bucket(principal)
         return None if bucket is None else bucket.state(self._now())
+
+    async def take_call_token(self, principal: LimitedKey) -> None:
+        """Count a call as `take_token` does, together with other hosts. Raises `StoreUnavailable`, too."""
+        if self._shared is None:
+            self.take_token(principal)
+        elif principal.rate_per_second is not None:
+            self._check_wait(principal, await self._shared.take(principal))
 
     def take_token(self, principal: LimitedKey) -> None:
         """Count a call against the rate limit of its key. Raises `TooManyRequests`."""
         bucket = self._bucket(principal)
-        wait = 0.0 if bucket is None else bucket.take(self._now())
+        self._check_wait(principal, 0.0 if bucket is None else bucket.take(self._now()))
+
+    def _check_wait(self, principal: LimitedKey, wait: float) -> None:
         if wait:
             message = f"rate limit of the key {principal.name!r} exceeded: {principal.rate_per_second:g} calls a second"
             raise self._build_refusal("rate", message, wait)
@@ -478,7 +531,7 @@ class AdmissionSlot:
     async def __aenter__(self) -> "AdmissionSlot":
         loop = asyncio.get_running_loop()
         began = loop.time()
-        self._admission.take_token(self.principal)
+        await self._admission.take_call_token(self.principal)
         waiter = self._admission.enter(self)
         if waiter is not None:
             try:

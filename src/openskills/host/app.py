@@ -19,7 +19,7 @@ from starlette.routing import Route
 from openskills.errors import SkillError
 from openskills.host import http
 from openskills.host.console.catalog import list_catalog
-from openskills.host.console.host import handle_admin
+from openskills.host.console.host import delete_workspace, handle_admin, show_workspaces
 from openskills.host.console.skill import describe_catalog_skill
 from openskills.host.http import HttpExchange, HttpResponse, Receive, Scope, Send, build_refusal
 from openskills.host.invoke import (
@@ -35,7 +35,7 @@ from openskills.host.lifecycle import drain_on_signals, exit_with_supervisor, re
 from openskills.host.mcp import McpRoute
 from openskills.host.parts import HostOptions, HostParts, open_parts
 from openskills.host.publication import PublishedSkills, publish_route
-from openskills.host.registry.reload import prepare_all, reload_on_hangup, watch
+from openskills.host.registry.reload import follow_changes, prepare_all, reload_on_hangup, watch
 from openskills.host.routes import (
     AuthenticatedRoute,
     PublicRoute,
@@ -160,6 +160,8 @@ def create_app(
         Route("/conversations/{conversation_id}/requests/{number}", AuthenticatedRoute(show_request), methods=["GET"]),
         Route("/conversations/{conversation_id}/files/{name:path}", AuthenticatedRoute(download_file), methods=["GET"]),
         Route("/runs/{run_id}/screen", AuthenticatedRoute(show_screen), methods=["GET"]),
+        Route("/workspaces", AuthenticatedRoute(show_workspaces), methods=["GET"]),
+        Route("/workspaces/{name}", AuthenticatedRoute(delete_workspace), methods=["DELETE"]),
         Route("/workspaces/{name}/commands", AuthenticatedRoute(start_command), methods=["POST"]),
         Route("/workspaces/{name}/files", AuthenticatedRoute(list_workspace_files), methods=["GET"]),
         Route(
@@ -225,8 +227,12 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
         chores.append(asyncio.create_task(parts.console.preload()))
     if parts.options.watch:
         chores.append(asyncio.create_task(watch(parts)))
+    if parts.database.is_shared:
+        chores.append(asyncio.create_task(follow_changes(parts)))
     try:
-        with drain_on_signals(parts.host, parts.options.grace, parts.shutdown.set), reload_on_hangup(parts):
+        options = parts.options
+        draining = drain_on_signals(parts.host, options.grace, parts.shutdown.set, delay=options.drain_delay)
+        with draining, reload_on_hangup(parts):
             yield
     finally:
         # A server that handles signals itself has waited for running invocations.

@@ -94,15 +94,28 @@ def read_keys(path: Path) -> tuple[StoredKey, ...]:
 
 def add_key(path: Path, key: StoredKey) -> None:
     """Add a key to the file. Raises `InvalidArgument` for a name that is taken, or invalid values."""
-    _check_key(key)
-    if key.name == CONSOLE:
-        raise InvalidArgument("name", f"{CONSOLE!r} is reserved for sessions of the console; choose another name")
+    check_new_key(key)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with lock_file(_lock_path(path)):
         known = read_keys(path)
         if any(other.name == key.name for other in known):
-            raise InvalidArgument("name", f"a key named {key.name!r} exists; revoke it first, or choose another name")
+            raise name_exists(key.name)
         _write_keys(path, (*known, key))
+
+
+def check_new_key(key: StoredKey) -> None:
+    """Raise `InvalidArgument` for invalid values, and names that keys may not have."""
+    _check_key(key)
+    if key.name == CONSOLE:
+        raise InvalidArgument("name", f"{CONSOLE!r} is reserved for sessions of the console; choose another name")
+
+
+def name_exists(name: str) -> InvalidArgument:
+    return InvalidArgument("name", f"a key named {name!r} exists; revoke it first, or choose another name")
+
+
+def unknown_key(name: str) -> InvalidArgument:
+    return InvalidArgument("name", f"unknown key {name!r}; `openskills keys list` shows all keys")
 
 
 def revoke_key(path: Path, name: str) -> StoredKey:
@@ -115,7 +128,7 @@ def revoke_key(path: Path, name: str) -> StoredKey:
             if found is not None:
                 _write_keys(path, [key for key in known if key.name != name])
     if found is None:
-        raise InvalidArgument("name", f"unknown key {name!r}; `openskills keys list` shows all keys")
+        raise unknown_key(name)
     return found
 
 
@@ -128,13 +141,31 @@ def rotate_key(path: Path, name: str, *, now: datetime) -> tuple[str, StoredKey]
         known = read_keys(path)
         found = next((key for key in known if key.name == name), None)
         if found is None:
-            raise InvalidArgument("name", f"unknown key {name!r}; `openskills keys list` shows all keys")
-        expires = found.expires_at
-        lifetime = None if expires is None else expires - datetime.fromisoformat(found.created).timestamp()
-        key, fresh = create_key(name, now=now, lifetime=lifetime)
-        fresh = replace(fresh, scopes=found.scopes, role=found.role, **found.limits)
+            raise unknown_key(name)
+        key, fresh = create_successor(found, now=now)
         _write_keys(path, [fresh if one is found else one for one in known])
     return key, fresh
+
+
+def change_scopes(path: Path, name: str, scopes: Sequence[str]) -> StoredKey:
+    """Replace the scopes of a key, which stays the same. Raises `InvalidArgument` for an unknown name or scope."""
+    with lock_file(_lock_path(path)) if path.exists() else nullcontext():
+        known = read_keys(path)
+        found = next((key for key in known if key.name == name), None)
+        if found is None:
+            raise unknown_key(name)
+        changed = replace(found, scopes=tuple(scopes))
+        check_new_key(changed)
+        _write_keys(path, [changed if one is found else one for one in known])
+    return changed
+
+
+def create_successor(found: StoredKey, *, now: datetime) -> tuple[str, StoredKey]:
+    """A new key with the name, role, scopes, limits and lifetime of another one."""
+    expires = found.expires_at
+    lifetime = None if expires is None else expires - datetime.fromisoformat(found.created).timestamp()
+    key, fresh = create_key(found.name, now=now, lifetime=lifetime)
+    return key, replace(fresh, scopes=found.scopes, role=found.role, **found.limits)
 
 
 def _write_keys(path: Path, keys: Sequence[StoredKey]) -> None:
@@ -153,13 +184,14 @@ def _lock_path(path: Path) -> Path:
 def _parse_keys(value: Any) -> tuple[StoredKey, ...]:
     if not isinstance(value, dict) or cast("dict[str, Any]", value).get("version") != _VERSION:
         raise InvalidArgument("version", f"must be {_VERSION}")
-    keys = tuple(_parse_key(one) for one in cast("list[dict[str, Any]]", value["keys"]))
+    keys = tuple(parse_key(one) for one in cast("list[dict[str, Any]]", value["keys"]))
     if len({key.name for key in keys}) < len(keys):
         raise InvalidArgument("keys", "two keys have the same name")
     return keys
 
 
-def _parse_key(plain: Mapping[str, Any]) -> StoredKey:
+def parse_key(plain: Mapping[str, Any]) -> StoredKey:
+    """A key from its fields. Raises `InvalidArgument`, and `TypeError` for unknown fields."""
     found = StoredKey(**plain)
     found = replace(found, scopes=tuple(found.scopes))
     _check_key(found)
@@ -235,7 +267,10 @@ ANONYMOUS = Principal("anonymous")
 
 
 class KeyRing:
-    """The keys of a file, reloaded at most `every` seconds after a change. Create it with `open`."""
+    """The keys of a file, reloaded at most `every` seconds after a change; or of a database. Create it with `open`.
+
+    Keys of a database are those of the last `update`.
+    """
 
     def __init__(self, path: Path | None, *, required: bool, every: float) -> None:
         self._path = path
@@ -304,7 +339,10 @@ class KeyRing:
             _log.warning("cannot reload the keys, the previous ones stay valid: %s", error)
 
     def _load(self) -> None:
-        stored = () if self._path is None else read_keys(self._path)
+        self.update(() if self._path is None else read_keys(self._path))
+
+    def update(self, stored: Sequence[StoredKey]) -> None:
+        """Replace the keys."""
         known: dict[bytes, _ActiveKey] = {}
         for key in stored:
             principal = Principal(key.name, key.scopes, key.digest, key.role, **key.limits)

@@ -9,11 +9,12 @@ import codecs
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -22,16 +23,19 @@ from openskills.errors import (
     Forbidden,
     InvalidArgument,
     LimitExceeded,
+    RequestInFlight,
     TooManyRequests,
     UnknownRun,
+    UnknownSkill,
 )
-from openskills.executors.protocol import Process, Workspace
+from openskills.executors.protocol import Executor, Process, Workspace, WorkspaceFileReader
 from openskills.executors.requests import RunResult
 from openskills.executors.spec import INPUTS, OUT, SKILLS, WORK, EndReason, FileInfo, OutputStream, TerminalSize
 from openskills.executors.staging.outputs import OutputSpec
 from openskills.executors.terminal import ScreenSnapshot, ScreenViewer
 from openskills.host import http
-from openskills.host.auth import Principal
+from openskills.host.auth import OWNER_MARK, Principal
+from openskills.host.console.access import Console
 from openskills.host.history import MAX_CONTENT_BYTES, new_run_id
 from openskills.host.http import HttpRefusal, Trace
 from openskills.host.model import (
@@ -54,6 +58,7 @@ from openskills.settings import Settings
 if TYPE_CHECKING:
     from openskills.catalog.catalog import Catalog
     from openskills.catalog.skill import Skill
+    from openskills.executors.records.leases import WorkspaceInfo
     from openskills.runtime.runtime import SkillRuntime
     from openskills.runtime.session import SkillSession
     from openskills.runtime.session_pool import SessionPool
@@ -61,12 +66,15 @@ if TYPE_CHECKING:
 
 COMMAND_KIND = "command"
 """The kind of runs that are commands, beside the kinds of runners."""
+_APP = "commands"
+"""The application of workspaces with names; those of conversations are of another one."""
+MAX_RUNTIMES = 32
+"""Runtimes with private uploads that stay open while no command runs in them."""
 MAX_COMMANDS = 16
 """Interactive commands that a key may have running at a time, unless its limit of concurrent calls is lower."""
 MAX_INPUT_BYTES = 64 * 1024
 """Bytes that one request can send to the input of a command."""
 MAX_UPLOAD_BYTES = 64 * 1024 * 1024
-MAX_DOWNLOAD_BYTES = 256 * 1024 * 1024
 MAX_LISTED_FILES = 1_000
 _FIELDS = ("skill", "command", "cwd", "env", "stdin", "timeout", "tty", "rows", "columns", "interactive")
 _WORKSPACE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -76,6 +84,8 @@ _BATCH_SECONDS = 0.03
 """The pause between two events of one stream, so that a command that prints line by line does not make one for each."""
 _INPUT_TIMEOUT = 5.0
 _INPUT_PAUSE = 0.02
+_PROCESS_TIMEOUT = 30.0
+"""Seconds that input waits for the process of a run that is `running`: its sandbox is made first."""
 _START_SECONDS = 600.0
 """Seconds that a command may wait for a slot, its packages and its sandbox, besides its own timeout."""
 
@@ -91,6 +101,8 @@ class LiveCommand:
         self._interactive = interactive
         self._process: Process | None = None
         self._viewer: ScreenViewer | None = None
+        self._settled = asyncio.Event()
+        """Set when the process exists, and when the command has ended without one."""
 
     async def prepare(self, registration: Registration) -> None:
         """See `SkillRunner.prepare`. Nothing to do."""
@@ -103,6 +115,12 @@ class LiveCommand:
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:  # noqa: ARG002 - of the protocol
         """Run the command; its output goes to the listener as it comes."""
+        try:
+            return await self._run(call)
+        finally:
+            self._settled.set()
+
+    async def _run(self, call: Call) -> Outcome:
         from openskills.tools.run import RunResultOptions, build_result_data
 
         async with self._session as session:
@@ -123,6 +141,7 @@ class LiveCommand:
             self._process = started.process
             if terminal is not None:
                 self._viewer = ScreenViewer(started.process, terminal)
+            self._settled.set()
             try:
                 await _follow(started.process, call.listener, has_terminal=terminal is not None)
                 call.mark("collect")
@@ -139,9 +158,10 @@ class LiveCommand:
     async def write(self, data: bytes, *, close: bool) -> int:
         """Write to the input of the command; returns how many bytes it has taken within a few seconds.
 
-        Raises `InvalidArgument` if it has not started, has ended, or its input is closed.
+        Waits for the process of a command that is being started. Raises `InvalidArgument` if that takes too long, and
+        if it has ended, or its input is closed.
         """
-        process = self._get_process()
+        process = await self._wait_for_process()
         taken = await process.write(data) if data else 0
         deadline = asyncio.get_running_loop().time() + _INPUT_TIMEOUT
         while taken < len(data) and asyncio.get_running_loop().time() < deadline:
@@ -153,7 +173,7 @@ class LiveCommand:
 
     async def resize(self, rows: int, columns: int) -> None:
         """Change the size of the terminal; raises `InvalidArgument` without one."""
-        await self._get_process().resize(rows, columns)
+        await (await self._wait_for_process()).resize(rows, columns)
         if self._viewer is not None:
             await self._viewer.resize(TerminalSize(rows, columns))
 
@@ -162,9 +182,15 @@ class LiveCommand:
         found = None if self._viewer is None else await self._viewer.read_screen()
         return None if found is None else _describe_screen(found)
 
-    def _get_process(self) -> Process:
+    async def _wait_for_process(self) -> Process:
+        try:
+            async with asyncio.timeout(_PROCESS_TIMEOUT):
+                await self._settled.wait()
+        except TimeoutError:
+            message = f"has not started within {_PROCESS_TIMEOUT:.0f} s; wait for its event `start` and send this again"
+            raise InvalidArgument("run", message) from None
         if self._process is None:
-            raise InvalidArgument("run", "has not started yet; wait for its event `start`")
+            raise InvalidArgument("run", "has ended before its command was started; see its result")
         return self._process
 
 
@@ -256,13 +282,13 @@ class HostCaller:
 
 @dataclass(frozen=True, slots=True)
 class CommandOptions:
-    """Which commands a host runs: those of the skills of a catalog, with what they are granted.
+    """Which commands a host runs: those of the skills of its catalogs, with what they are granted.
 
     Unless `is_served`, nobody has said that these skills are for callers, and only those with the role `admin` may use
-    them.
+    them. Private uploads are for their owners and for administrators, and are granted nothing.
     """
 
-    open_catalog: "Callable[[], Awaitable[Catalog]]"
+    catalogs: Console
     is_served: bool = True
     grants: Mapping[str, SkillGrants] = field(default_factory=dict[str, SkillGrants])
     install: str = "never"
@@ -286,8 +312,19 @@ def check_background_limit(host: Host, principal: Principal, running: int) -> No
         raise TooManyRequests(message, limit="concurrency", retry_after=1)
 
 
+class CommandSkill(NamedTuple):
+    """A skill whose commands a caller may run; `name` is `NAME~OWNER` for the private upload of another key."""
+
+    name: str
+    description: str
+
+
 class HostCommands:
-    """The workspaces of a host and the commands that run in them. Belongs to one event loop; opened on first use."""
+    """The workspaces of a host and the commands that run in them. Belongs to one event loop; opened on first use.
+
+    Private uploads of each key have a runtime of their own, because names of skills are not unique between keys. A
+    workspace is open in one runtime at a time.
+    """
 
     def __init__(self, settings: Settings, options: CommandOptions, host: Host, runs: Runs) -> None:
         self._settings = settings
@@ -295,38 +332,48 @@ class HostCommands:
         self._host = host
         self._runs = runs
         self._opening = asyncio.Lock()
-        self._opened: tuple[SkillRuntime, SessionPool] | None = None
+        self._executor: Executor | None = None
+        self._opened: OrderedDict[str, tuple[SkillRuntime, SessionPool]] = OrderedDict()
         self._live: dict[str, LiveCommand] = {}
         self._callers: dict[str, Principal] = {}
+        self._places: dict[str, _CommandPlace] = {}
 
     async def start(self, principal: Principal, workspace: str, asked: Mapping[str, Any], trace: Trace) -> Run:
         """Start a command in a workspace of the caller, and return its run. Raises `SkillError` and `HttpRefusal`.
 
-        `asked` has the fields of `skill_exec`, and `interactive` to keep the input open.
+        `asked` has the fields of `skill_exec`, and `interactive` to keep the input open. The values of its variables
+        are not stored in the run.
         """
-        runtime, pool = await self._open(principal)
+        self._check_workers()
         arguments = _parse_command(asked)
         caller = HostCaller(self._host, principal, _check_name(workspace))
         own = sum(one.name == principal.name for one in self._callers.values())
         check_background_limit(self._host, principal, own)
-        skill = await self.find_skill(principal, arguments.skill)
+        shown = arguments.skill
+        skill, owner = await self._find_skill(principal, shown)
+        arguments = arguments.model_copy(update={"skill": skill.name})
         if self._host.draining:
             raise HttpRefusal(http.host_draining())
+        runtime, pool = await self._enter(principal, caller.session, owner)
+        await self._check_quota(principal, caller.session)
         command = LiveCommand(pool.use(caller, caller.session), arguments, interactive=asked.get("interactive") is True)
         timeout = arguments.timeout or runtime.options.limits.timeout
         version = skill.manifest.metadata.get("version")
         registration = Registration(
-            skill.name,
+            shown,
             COMMAND_KIND,
             "",
             version if isinstance(version, str) else "",
             timeout_ms=round((timeout + _START_SECONDS) * 1000),
         )
         given = {**{name: asked[name] for name in _FIELDS if name in asked}, "workspace": caller.session}
+        if arguments.env:
+            # Values may be secrets of the caller: only names are stored.
+            given["env"] = sorted(arguments.env)
         body, run_id = orjson.dumps(given, default=str), new_run_id()
 
         async def make(listener: Listener) -> InvokeResult:
-            asked = InvokeRequest(skill.name, given, trace.id, principal, time.perf_counter(), body, listener)
+            asked = InvokeRequest(shown, given, trace.id, principal, time.perf_counter(), body, listener)
             asked = asked._replace(traceparent=trace.here, parent=trace.parent, run_id=run_id)
             self._live[run_id] = command
             try:
@@ -334,11 +381,13 @@ class HostCommands:
             finally:
                 del self._live[run_id]
                 self._callers.pop(run_id, None)
+                self._places.pop(run_id, None)
 
         self._callers[run_id] = principal
+        self._places[run_id] = _CommandPlace(principal.name, caller.session, owner)
         return await self._runs.start(
             make,
-            skill_id=skill.name,
+            skill_id=shown,
             trace_id=trace.id,
             principal=principal.name,
             version=registration.version,
@@ -347,22 +396,48 @@ class HostCommands:
             request=body if len(body) <= MAX_CONTENT_BYTES else None,
         )
 
-    async def list_skills(self, principal: Principal) -> "Sequence[Skill]":
-        """The skills whose commands a caller may run."""
-        if not (self._options.is_served or principal.has_role("admin")) or self._options.workers > 1:
+    async def list_skills(self, principal: Principal) -> Sequence[CommandSkill]:
+        """The skills whose commands a caller may run, by name."""
+        if self._options.workers > 1:
             return ()
-        caller = HostCaller(self._host, principal)
-        catalog = await self._options.open_catalog()
-        return [skill for skill in catalog.snapshot.skills if caller.can_use(skill.name)]
+        caller, catalogs = HostCaller(self._host, principal), self._options.catalogs
+        owner, is_open = catalogs.find_owner(principal), self._options.is_served or principal.has_role("admin")
+        found = [
+            CommandSkill(skill.name, skill.description)
+            for skill in (await catalogs.open_catalog(owner)).snapshot.skills
+            if caller.can_use(skill.name) and (is_open or catalogs.is_private(skill, owner))
+        ]
+        others = await catalogs.list_private(principal)
+        found += [
+            CommandSkill(f"{one.name}{OWNER_MARK}{one.owner}", one.description)
+            for one in others
+            if caller.can_use(one.name)
+        ]
+        return sorted(found)
 
     async def find_skill(self, principal: Principal, name: str) -> "Skill":
         """A skill whose commands a caller may run. Raises `UnknownSkill` and `Forbidden`."""
-        if not self._options.is_served:
+        return (await self._find_skill(principal, name))[0]
+
+    async def _find_skill(self, principal: Principal, name: str) -> "tuple[Skill, str]":
+        """A skill, and the owner if it is a private upload."""
+        catalogs = self._options.catalogs
+        found = await catalogs.find_private(principal, name)
+        if found is None:
+            owner = catalogs.find_owner(principal)
+            try:
+                skill = (await catalogs.open_catalog(owner)).snapshot.get(name)
+            except UnknownSkill:
+                if not self._options.is_served:
+                    principal.require_role("admin")
+                raise
+            found = skill, owner if catalogs.is_private(skill, owner) else ""
+        skill, owner = found
+        if not owner and not self._options.is_served:
             principal.require_role("admin")
-        skill = (await self._options.open_catalog()).snapshot.get(name)
         if not HostCaller(self._host, principal).can_use(skill.name):
             raise Forbidden(f"the key {principal.name!r} has no scope for {skill.name!r}", scope=skill.name)
-        return skill
+        return skill, owner
 
     def get(self, run: Run) -> LiveCommand:
         """The running command of a run. Raises `InvalidArgument`."""
@@ -384,21 +459,32 @@ class HostCommands:
 
     @asynccontextmanager
     async def use_workspace(self, principal: Principal, name: str) -> AsyncGenerator[Workspace]:
-        """A workspace of the caller, for its files. Raises `SkillError`."""
-        _, pool = await self._open(principal)
+        """A workspace of the caller, for its files; it is created if missing. Raises `SkillError`."""
         caller = HostCaller(self._host, principal, _check_name(name))
+        _, pool = await self._enter(principal, name)
+        await self._check_quota(principal, name)
         async with pool.use(caller, caller.session) as session:
             yield (await session.open_runner()).workspace
 
     async def list_files(self, principal: Principal, name: str) -> Sequence[FileInfo]:
         """The files of a workspace besides those of skills, at most `MAX_LISTED_FILES`."""
+        if not await self._has_workspace(principal, name):
+            return ()
         async with self.use_workspace(principal, name) as workspace:
             return (await workspace.list(_LISTED, limit=MAX_LISTED_FILES)).files
 
-    async def read_file(self, principal: Principal, name: str, path: str, *, limit: int) -> tuple[FileInfo, bytes]:
-        """A file of a workspace, at most `limit` bytes of it. Raises `InvalidArgument` and `ForbiddenPath`."""
+    @asynccontextmanager
+    async def open_file(self, principal: Principal, name: str, path: str) -> AsyncGenerator[WorkspaceFileReader]:
+        """A file of a workspace, to be read in pieces. Raises `InvalidArgument` and `ForbiddenPath`."""
         found = str(parse_relative(path))
+        if not await self._has_workspace(principal, name):
+            raise InvalidArgument("workspace", f"there is no workspace {name!r}; GET /workspaces lists yours")
         async with self.use_workspace(principal, name) as workspace, workspace.open(found) as reading:
+            yield reading
+
+    async def read_file(self, principal: Principal, name: str, path: str, *, limit: int) -> tuple[FileInfo, bytes]:
+        """The beginning of a file of a workspace, at most `limit` bytes. Raises like `open_file`."""
+        async with self.open_file(principal, name, path) as reading:
             data = bytearray()
             async for chunk in reading.chunks:
                 data += chunk[: limit - len(data)]
@@ -406,22 +492,32 @@ class HostCommands:
                     break
             return reading.info, bytes(data)
 
-    async def write_file(self, principal: Principal, name: str, path: str, data: bytes) -> FileInfo:
-        """Write a file below `work/`. Raises `SkillError`."""
+    async def write_file(self, principal: Principal, name: str, path: str, data: AsyncIterable[bytes]) -> FileInfo:
+        """Write a file below `work/`, piece by piece. Raises `SkillError`; the file is then as it was before."""
         found = parse_relative(path)
         if found.parts[0] != WORK or len(found.parts) < 2:
             raise InvalidArgument("path", f"{path[:200]!r} is not below {WORK}/; use a path such as {INPUTS}/data.csv")
         async with self.use_workspace(principal, name) as workspace:
             usage, limit = await workspace.usage(), self._settings.workspace_bytes
-            if usage.bytes + len(data) > limit:
-                raise LimitExceeded(f"the workspace would have more than {limit:,} bytes; remove some files first")
-            return await workspace.write(str(found), data)
+
+            async def check_size() -> AsyncGenerator[bytes]:
+                size = usage.bytes
+                async for chunk in data:
+                    size += len(chunk)
+                    if size > limit:
+                        message = f"the workspace would have more than {limit:,} bytes; remove some files first"
+                        raise LimitExceeded(message)
+                    yield chunk
+
+            return await workspace.write(str(found), check_size())
 
     async def remove_file(self, principal: Principal, name: str, path: str) -> bool:
         """Remove a file or folder below `work/` or `out/`; False if there is none. Raises `SkillError`."""
         found = parse_relative(path)
         if found.parts[0] not in (WORK, OUT) or len(found.parts) < 2:
             raise InvalidArgument("path", f"{path[:200]!r} is not below {WORK}/ or {OUT}/")
+        if not await self._has_workspace(principal, name):
+            return False
         async with self.use_workspace(principal, name) as workspace:
             return await workspace.remove(str(found))
 
@@ -430,48 +526,161 @@ class HostCommands:
         for run_id in [run_id for run_id, principal in self._callers.items() if is_over(principal)]:
             with suppress(UnknownRun):
                 await self._runs.cancel(run_id)
-        if self._opened is not None:
-            await self._opened[1].close_sessions(is_over)
+        for _, pool in list(self._opened.values()):
+            await pool.close_sessions(is_over)
+
+    async def list_workspaces(self, principal: Principal) -> "Sequence[tuple[str, WorkspaceInfo]]":
+        """The workspaces of a caller with their names, the most recently used first."""
+        return await asyncio.to_thread(_list_workspaces, self._settings, principal.name, measure=True)
+
+    async def remove_workspace(self, principal: Principal, name: str) -> bool:
+        """Remove a workspace of the caller with its files; False if there is none.
+
+        Raises `RequestInFlight` while a command runs in it.
+        """
+        self._check_idle(principal.name, _check_name(name), "cancel it first")
+        runtime, _ = await self._enter(principal, name)
+        for _, pool in self._opened.values():
+            await pool.close_session(principal.name, name)
+        return await runtime.remove_workspace(name, user=principal.name, app=_APP)
 
     async def close(self) -> None:
         """Kill all commands and release the workspaces. Safe to call twice."""
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            runtime, pool = opened
+        while self._opened:
+            runtime, pool = self._opened.popitem()[1]
+            await pool.close()
+            await runtime.close()
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            await executor.close()
+
+    def _check_idle(self, user: str, name: str, fix: str, *, besides: str | None = None) -> None:
+        """Raise `RequestInFlight` if a command runs in a workspace, unless it is one of the runtime `besides`."""
+        for place in self._places.values():
+            if (place.user, place.workspace) == (user, name) and place.owner != besides:
+                raise RequestInFlight(f"a command is running in the workspace {name!r}; {fix}")
+
+    def _find_open(self, user: str, name: str) -> str | None:
+        """The owner of the runtime in which a workspace is open; None if it is in none."""
+        return next((owner for owner, (_, pool) in self._opened.items() if pool.is_open(user, name)), None)
+
+    async def _enter(
+        self, principal: Principal, name: str, owner: str | None = None
+    ) -> "tuple[SkillRuntime, SessionPool]":
+        """The runtime for a workspace: that of `owner`, or, without one, where it is open.
+
+        Raises `RequestInFlight` if commands of another runtime are running in it.
+        """
+        user = principal.name
+        open_in = self._find_open(user, name)
+        found = await self._open(principal, (open_in or "") if owner is None else owner)
+        if owner is not None and open_in is not None and open_in != owner:
+            fix = "it is of another owner's skill; wait for its end, or use another workspace"
+            self._check_idle(user, name, fix, besides=owner)
+            await self._opened[open_in][1].close_session(user, name)
+        return found
+
+    async def _has_workspace(self, principal: Principal, name: str) -> bool:
+        """Whether a workspace exists. Raises like `use_workspace`, which would create it."""
+        await self._enter(principal, _check_name(name))
+        if self._find_open(principal.name, name) is not None:
+            return True
+        found = await asyncio.to_thread(_list_workspaces, self._settings, principal.name)
+        return any(known == name for known, _ in found)
+
+    async def _check_quota(self, principal: Principal, name: str) -> None:
+        """Raise `Forbidden` if a workspace is new and the caller has as many as it may have."""
+        limit = self._settings.host_quota_workspaces
+        if principal.has_role("admin") or self._find_open(principal.name, name) is not None:
+            return
+        found = await asyncio.to_thread(_list_workspaces, self._settings, principal.name)
+        names = {known for known, info in found if not info.is_expired or known == name}
+        if name not in names and len(names) >= limit:
+            used = f"{principal.name!r} has {len(names):,} of {limit:,} workspaces"
+            fix = "delete one on the page Try it, or with DELETE /workspaces/NAME"
+            raise Forbidden(f"quota exceeded: {used}; {fix}", quota="workspaces")
+
+    def _check_workers(self) -> None:
+        if self._options.workers > 1:
+            raise ExecutorUnavailable("commands need a host with --workers 1, because workers do not share workspaces")
+
+    async def _open(self, principal: Principal, owner: str) -> "tuple[SkillRuntime, SessionPool]":
+        self._check_workers()
+        # Also if it is open: that looks for changes on disk.
+        catalog = await self._options.catalogs.open_catalog(owner)
+        async with self._opening:
+            if self._executor is None:
+                self._executor = await asyncio.to_thread(_open_executor, self._settings)
+            if owner not in self._opened:
+                await self._make_room()
+                # Importing the runtime takes a moment.
+                self._opened[owner] = await asyncio.to_thread(
+                    _open_runtime, self._settings, self._options, catalog, self._executor, has_grants=not owner
+                )
+            self._opened.move_to_end(owner)
+            found = self._opened[owner]
+        if not await found[0].is_isolated():
+            # Whoever may run these can do everything that the host can.
+            principal.require_role("admin")
+        return found
+
+    async def _make_room(self) -> None:
+        """Close the runtime that was not used for the longest time, if there are too many."""
+        busy = {place.owner for place in self._places.values()} | {""}
+        for owner in [owner for owner in self._opened if owner not in busy]:
+            if len(self._opened) < MAX_RUNTIMES:
+                return
+            runtime, pool = self._opened.pop(owner)
             await pool.close()
             await runtime.close()
 
-    async def _open(self, principal: Principal) -> "tuple[SkillRuntime, SessionPool]":
-        if self._options.workers > 1:
-            raise ExecutorUnavailable("commands need a host with --workers 1, because workers do not share workspaces")
-        async with self._opening:
-            if self._opened is None:
-                catalog = await self._options.open_catalog()
-                # Importing the runtime takes a moment.
-                self._opened = await asyncio.to_thread(_open_runtime, self._settings, self._options, catalog)
-        if not await self._opened[0].is_isolated():
-            # Whoever may run these can do everything that the host can.
-            principal.require_role("admin")
-        return self._opened
+
+class _CommandPlace(NamedTuple):
+    """Where a command runs: the workspace of a user, in the runtime of an owner of private uploads."""
+
+    user: str
+    workspace: str
+    owner: str
+
+
+def _list_workspaces(settings: Settings, user: str, *, measure: bool = False) -> "list[tuple[str, WorkspaceInfo]]":
+    from openskills.executors.records.leases import WorkspaceStore
+
+    def parse(key: str) -> str | None:
+        try:
+            app, owner, session = json.loads(key)
+        except ValueError:
+            return None
+        return session if (app, owner) == (_APP, user) else None
+
+    store = WorkspaceStore(settings.state_dir / "workspaces")
+    found = store.list(measure=(lambda key: parse(key) is not None) if measure else lambda _: False)
+    return [(name, info) for info in found if (name := parse(info.key)) is not None]
+
+
+def _open_executor(settings: Settings) -> Executor:
+    from openskills.executors.open import open_executor
+
+    return open_executor(settings.executor, settings)
 
 
 def _open_runtime(
-    settings: Settings, options: CommandOptions, catalog: "Catalog"
+    settings: Settings, options: CommandOptions, catalog: "Catalog", executor: Executor, *, has_grants: bool
 ) -> "tuple[SkillRuntime, SessionPool]":
     from openskills.runtime.options import SessionOptions
     from openskills.runtime.runtime import SkillRuntime
     from openskills.runtime.session_pool import SessionPool
     from openskills.session.state import LoadMode
 
-    grants = select_grants(catalog.snapshot.skills, options.grants, options.uploads)
+    grants = select_grants(catalog.snapshot.skills, options.grants, options.uploads) if has_grants else {}
     named = {name for granted in grants.values() for name in granted.secrets}
     plain = SessionOptions(load_mode=LoadMode.SESSION, require_loaded=False, install=options.install)
     # The caller writes the command, so that it could read all that a skill is granted.
     granted = replace(
         plain, grants=grants, secrets={name: value for name, value in settings.environment.items() if name in named}
     )
-    runtime = SkillRuntime(catalog, settings.executor, settings=settings, options=plain)
-    return runtime, SessionPool(runtime, plain, app="host", agent="host", admin_options=granted)
+    runtime = SkillRuntime(catalog, executor, settings=settings, options=plain)
+    return runtime, SessionPool(runtime, plain, app=_APP, agent="host", admin_options=granted)
 
 
 def _check_name(name: str) -> str:

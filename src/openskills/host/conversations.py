@@ -45,9 +45,12 @@ from openskills.artifacts.store import USER_PREFIX, ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
 from openskills.errors import (
     ExecutorUnavailable,
+    Forbidden,
     InvalidArgument,
+    LeaseLost,
     RequestInFlight,
     SessionConflict,
+    SessionInUse,
     SkillError,
     Unauthorized,
     UnknownRun,
@@ -210,7 +213,7 @@ class Conversations:
     def store(self) -> SessionStore:
         """The session store, which `openskills chat` uses, too."""
         if self._store is None:
-            self._store = open_session_store(None, self._settings)
+            self._store = open_session_store(self._settings.host_database, self._settings)
         return self._store
 
     @property
@@ -228,9 +231,10 @@ class Conversations:
     async def create(
         self, principal: Principal, *, title: str = "", model: str | None = None, asks: bool = False
     ) -> ConversationHead:
-        """Create a conversation. With `asks`, every command needs approval. Raises `InvalidArgument`."""
+        """Create a conversation. With `asks`, every command needs approval. Raises `InvalidArgument`, `Forbidden`."""
         chosen = "" if model is None else self._check_model(model)
         title = _clean_title(title)
+        await self._check_quota(principal)
         name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
         key = SessionKey(APP, principal.name, name)
         delta = {_MODEL: chosen or None, _TITLE: title or None, _ASK: "1" if asks else None}
@@ -316,6 +320,8 @@ class Conversations:
         for artifact in await self.artifacts.list(scope):
             if not artifact.name.startswith(USER_PREFIX):
                 await self.artifacts.delete(scope, artifact.name)
+        runtime = await self._open_runtime()
+        await runtime.remove_workspace(head.key.session, user=head.key.user, app=head.key.app)
         await self.store.delete(build_records_key(head.key))
         await self.store.delete(head.key)
 
@@ -482,7 +488,9 @@ class Conversations:
         except SkillError as error:
             _log.info("turn %s failed: %s", turn.run_id, error.message)
             event = new_event(AGENT, ERROR, {"reason": error.reason, "message": error.message})
-            stream.add((await self.store.append(turn.key, event)).event)
+            # The log belongs to the process that runs the conversation now.
+            is_ours = not isinstance(error, LeaseLost | SessionInUse)
+            stream.add((await self.store.append(turn.key, event)).event if is_ours else event)
             outcome = failure_outcome(error)
         finally:
             stream.flush()
@@ -607,6 +615,12 @@ class Conversations:
             raise InvalidArgument("model", f"{name[:100]!r} is not one of {', '.join(known)}; {fix}")
         return name
 
+    async def _check_quota(self, principal: Principal) -> None:
+        limit = self._settings.host_quota_conversations
+        if not principal.has_role("admin") and (count := len(await self.store.list(APP, principal.name))) >= limit:
+            used = f"{principal.name!r} has {count:,} of {limit:,} conversations"
+            raise Forbidden(f"quota exceeded: {used}; delete some of them", quota="conversations")
+
     async def _check_idle(self, head: ConversationHead) -> None:
         if await self.is_running(head):
             message = "a turn of this conversation is running; wait for its end, or cancel it"
@@ -685,8 +699,7 @@ class _TurnStream:
 
 
 def _build_event(run_id: str, event: RunEvent) -> ConversationEvent:
-    data = cast("dict[str, Any]", orjson.loads(event.data))
-    return ConversationEvent(EventPosition(run_id, event.id), event.kind, data)
+    return ConversationEvent(EventPosition(run_id, event.id), event.kind, orjson.loads(event.data))
 
 
 def _clean_title(text: str) -> str:
@@ -742,12 +755,8 @@ def _find_status(run: Run | None, events: Sequence[Event]) -> str:
 
 def describe_event(event: Event) -> dict[str, Any]:
     """An event for clients; long texts are cut, and the conversation has them in full."""
-    return {
-        "seq": event.seq,
-        "author": event.author,
-        "at": event.at.isoformat(),
-        "payload": _shorten(event.payload),
-    }
+    payload = _shorten(event.payload)
+    return {"seq": event.seq, "author": event.author, "at": event.at.isoformat(), "payload": payload}
 
 
 def _shorten(value: Any) -> Any:

@@ -1,20 +1,34 @@
-"""The host's SQLite database, shared by all workers of a host and used from threads.
+"""The host's database, shared by all workers of a host and used from threads: an SQLite file, or PostgreSQL.
 
-It runs in WAL mode with `synchronous=NORMAL`: a killed process loses no committed data, a power cut at most the last
-moments, and neither damages the file. That suits data that can be requested again, and avoids a flush per commit.
+SQLite runs in WAL mode with `synchronous=NORMAL`: a killed process loses no committed data, a power cut at most the
+last moments, and neither damages the file. That suits data that can be requested again, and avoids a flush per commit.
+With PostgreSQL, hosts on any number of machines share everything.
 """
 
 import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from openskills.errors import StoreUnavailable
+from openskills.errors import InvalidArgument, StoreUnavailable
 from openskills.host.tables import STEPS, UPLOAD_STEPS
-from openskills.sql import BUSY_CODES, SqliteConnection, SqliteHandle, SqliteProfile, SqliteThread
+from openskills.postgres import PostgresConnection, PostgresHandle, PostgresProfile, PostgresThreads, PostgresUrl
+from openskills.session.store import strip_credentials
+from openskills.settings import Settings
+from openskills.sql import (
+    BUSY_CODES,
+    SqlConnection,
+    SqliteConnection,
+    SqliteHandle,
+    SqliteProfile,
+    SqliteThread,
+    select_rows,
+)
 
 T = TypeVar("T")
+DatabasePlace: TypeAlias = Path | PostgresUrl | None
+"""A file, a database of PostgreSQL, or None for a database in memory."""
 
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space",
@@ -36,11 +50,41 @@ def _build_error(path: Path | None, error: sqlite3.Error | OSError) -> StoreUnav
     return StoreUnavailable(f"the host's database {place} cannot be used: {what}", store=place)
 
 
-HOST_DATABASE = SqliteProfile("the host's database", STEPS, ("synchronous = NORMAL",), _build_error, is_essential=False)
+HOST_DATABASE = SqliteProfile(
+    "the host's database", STEPS, ("synchronous = NORMAL",), _build_error, is_essential=False, schema="openskills_host"
+)
 UPLOAD_DATABASE = SqliteProfile(
-    "the database of uploads", UPLOAD_STEPS, ("synchronous = FULL",), _build_error, is_essential=True
+    "the database of uploads",
+    UPLOAD_STEPS,
+    ("synchronous = FULL",),
+    _build_error,
+    is_essential=True,
+    schema="openskills_uploads",
 )
 """Uploads exist nowhere else, unlike the history."""
+
+
+def parse_postgres_url(url: str, field: str) -> PostgresUrl:
+    """The address of a database of PostgreSQL. Raises `InvalidArgument`, without the URL because of passwords."""
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise InvalidArgument(field, "expected postgresql://user:password@host:port/database")
+    return PostgresUrl(url, strip_credentials(url))
+
+
+def find_database(settings: Settings) -> Path | PostgresUrl:
+    """The host's database: PostgreSQL if it is configured, else the file of the history, also if that is off."""
+    if settings.host_database is not None:
+        return parse_postgres_url(settings.host_database, "OPENSKILL_HOST_DATABASE")
+    return settings.host_history or settings.state_dir / "host.db"
+
+
+def find_history(settings: Settings) -> DatabasePlace:
+    """The database of the history; None if it is off."""
+    return None if settings.host_history is None else find_database(settings)
+
+
+def to_postgres_profile(profile: SqliteProfile) -> PostgresProfile:
+    return PostgresProfile(profile.name, profile.schema, profile.steps, StoreUnavailable)
 
 
 class HostDatabaseConnection(SqliteHandle):
@@ -56,20 +100,40 @@ class HostDatabaseConnection(SqliteHandle):
 
 
 BUSY_TIMEOUT = 5.0
+BLOCKING_TIMEOUT = 5.0
+_THREADS = 4
+
+
+def open_connection(
+    place: DatabasePlace, timeout: float = BUSY_TIMEOUT, profile: SqliteProfile = HOST_DATABASE
+) -> HostDatabaseConnection | PostgresHandle:
+    """A connection for blocking code in one thread, opened on first use; both kinds have `use` and `close`."""
+    if isinstance(place, PostgresUrl):
+        return PostgresHandle(place, to_postgres_profile(profile))
+    return HostDatabaseConnection(place, timeout, profile)
 
 
 class Database:
-    """One connection for writing and one for reading, each in its own thread.
+    """Threads with connections: for SQLite one that writes and one that reads, for PostgreSQL a few that do both.
 
-    The file is created on first use; `None` is a database in memory, for one process only. `write` and `read` call
+    A file is created on first use; `None` is a database in memory, for one process only. `write` and `read` call
     blocking functions with the connection. Create it in the process that uses it, not before a fork. `timeout` is how
     many seconds a writer waits for writers of other processes; `profile` has the tables.
+
+    In PostgreSQL writers run at the same time: they `lock` what they read before they change it. A function may be
+    called again after a deadlock or a lost connection.
     """
 
     def __init__(
-        self, path: Path | None, *, timeout: float = BUSY_TIMEOUT, profile: SqliteProfile = HOST_DATABASE
+        self, place: DatabasePlace, *, timeout: float = BUSY_TIMEOUT, profile: SqliteProfile = HOST_DATABASE
     ) -> None:
-        self.path = path
+        self.place = place
+        self.path = None if isinstance(place, PostgresUrl) else place
+        self.profile = profile
+        self._threads: PostgresThreads | None = None
+        if isinstance(place, PostgresUrl):
+            self._threads = PostgresThreads(lambda: PostgresHandle(place, to_postgres_profile(profile)), _THREADS)
+        path = self.path
 
         def connect() -> HostDatabaseConnection:
             return HostDatabaseConnection(path, timeout, profile)
@@ -78,8 +142,18 @@ class Database:
         # A database in memory exists in one connection only.
         self._reader = self._writer if path is None else SqliteThread(connect)
 
-    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Call `work` in one transaction. Raises what it raises, and `StoreUnavailable`."""
+    @property
+    def is_shared(self) -> bool:
+        """Whether hosts of other machines use it, too."""
+        return self._threads is not None
+
+    async def write(self, work: Callable[[SqlConnection], T]) -> T:
+        """Call `work` in one transaction. Raises what it raises, and `StoreUnavailable`.
+
+        With PostgreSQL that may mean that the connection was lost during the commit: look before you repeat it.
+        """
+        if self._threads is not None:
+            return await self._threads.use(lambda handle: handle.use_transaction(work))
 
         def work_in_transaction(connection: SqliteConnection) -> T:
             with connection.transaction():
@@ -87,12 +161,49 @@ class Database:
 
         return await self._writer.use(work_in_transaction)
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, work: Callable[[SqlConnection], T]) -> T:
         """Call `work` without waiting for writers. Raises what it raises, and `StoreUnavailable`."""
+        if self._threads is not None:
+            return await self._threads.use(lambda handle: handle.use(work))
         return await self._reader.use(work)
 
+    async def run_statement(self, sql: str, arguments: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Execute one statement that is committed at once, and return its rows: one round trip with PostgreSQL."""
+        if self._threads is None:
+            return await self.write(lambda at: select_rows(at, sql, arguments))
+        return await self.read(lambda at: select_rows(at, sql, arguments))
+
+    def read_blocking(self, work: Callable[[PostgresConnection], T]) -> T:
+        """Call `work` while the caller waits: only for PostgreSQL, and what is cached. Raises `StoreUnavailable`."""
+        assert self._threads is not None  # noqa: S101 - see above
+        try:
+            return self._threads.use_blocking(lambda handle: handle.use(work), timeout=BLOCKING_TIMEOUT)
+        except TimeoutError:
+            raise StoreUnavailable(f"{self.profile.name} did not answer in time; try again", retry_after=1.0) from None
+
     async def close(self) -> None:
-        """Close both connections after pending work."""
+        """Close all connections after pending work."""
+        if self._threads is not None:
+            await self._threads.close()
         await self._writer.close()
         if self._reader is not self._writer:
             await self._reader.close()
+
+
+CHANGE_KEYS, CHANGE_SKILLS, CHANGE_UPLOADS = "keys", "skills", "uploads"
+CHANGE_INTERVAL = 1.0
+"""Seconds between two looks at what other hosts have changed."""
+_RECORD_CHANGE = """
+    INSERT INTO host_changes (name, number) VALUES (?, 1)
+    ON CONFLICT (name) DO UPDATE SET number = host_changes.number + 1
+"""
+
+
+def record_change(at: SqlConnection, name: str) -> None:
+    """Let all hosts know that something of this name has changed."""
+    at.execute(_RECORD_CHANGE, (name,))
+
+
+def read_changes(at: SqlConnection) -> dict[str, int]:
+    """How often things were changed, by name."""
+    return dict(select_rows(at, "SELECT name, number FROM host_changes"))

@@ -8,7 +8,6 @@ import hashlib
 import json
 import logging
 import os
-import sqlite3
 import threading
 import time
 from collections import deque
@@ -24,10 +23,11 @@ import orjson
 
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, RunCancelled, RunInterrupted, SkillError, StoreUnavailable, UnknownRun
-from openskills.host.database import BUSY_TIMEOUT, Database, HostDatabaseConnection
+from openskills.host.database import BUSY_TIMEOUT, Database, DatabasePlace, open_connection
 from openskills.host.model import InvokeResult
-from openskills.host.workers import WorkerLock
-from openskills.sql import SqliteConnection, select_rows
+from openskills.host.workers import WORKER_IS_DEAD, WorkerHeartbeat, WorkerLock
+from openskills.postgres import PostgresUrl
+from openskills.sql import SqlConnection, select_rows
 from openskills.telemetry.mask import get_masker
 
 MAX_MESSAGE_LENGTH = 1_000
@@ -157,9 +157,14 @@ def mask_content(content: bytes, secrets: Mapping[str, str]) -> bytes:
 
 _COLUMNS = tuple(field.name for field in fields(RunRecord) if field.name not in {"input", "output"})
 _NAMES = ", ".join(_COLUMNS)
-# A row with the same id was recorded before.
-_INSERT = f"INSERT OR IGNORE INTO history ({_NAMES}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 - our own names
-_INSERT_CONTENT = "INSERT OR IGNORE INTO history_content (id, input, output) VALUES (?, ?, ?)"
+_INSERT = f"INSERT INTO history ({_NAMES}) VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT"  # noqa: S608 - our own names
+_INSERT_INTERRUPTED = f"{_INSERT} DO NOTHING"
+# A host that was paused is taken for dead, and then its calls end after all. Runs have ended as others said.
+_INSERT_RECORD = f"""
+    {_INSERT} (id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)}
+    WHERE history.state = 'interrupted' AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = history.id)
+"""  # noqa: S608 - our own names
+_INSERT_CONTENT = "INSERT INTO history_content (id, input, output) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _OLD_IDS = "SELECT id FROM history WHERE id < ? ORDER BY id LIMIT ?"
 _OLDEST_KEPT = "SELECT id FROM history ORDER BY id DESC LIMIT 1 OFFSET ?"
 _SUCCESS = _COLUMNS.index("success")
@@ -169,15 +174,15 @@ _DELETE_BATCH = 2_000
 """Rows removed in one transaction, so that other writers do not wait long."""
 
 
-def insert_records(connection: SqliteConnection, records: Sequence[RunRecord]) -> None:
+def insert_records(connection: SqlConnection, records: Sequence[RunRecord]) -> None:
     """Insert all of these rows, or none."""
     with connection.transaction():
         try:
-            connection.executemany(_INSERT, [_row_from_record(record) for record in records])
+            connection.executemany(_INSERT_RECORD, [_row_from_record(record) for record in records])
         except (UnicodeError, OverflowError):
             # A lone surrogate or a huge integer from a skill. Rare, so values are not checked beforehand.
             connection.executemany(
-                _INSERT, [tuple(map(_to_sqlite_value, _row_from_record(record))) for record in records]
+                _INSERT_RECORD, [tuple(map(_to_sqlite_value, _row_from_record(record))) for record in records]
             )
         contents = [
             (record.id, record.input, record.output)
@@ -214,7 +219,7 @@ class RunFilter:
 
     def to_sql(self) -> tuple[str, list[Any]]:
         """The condition and its arguments."""
-        wanted, arguments = ["1"], list[Any]()
+        wanted, arguments = ["1 = 1"], list[Any]()
         given = {
             "skill_id = ?": self.skill,
             "who = ?": self.who,
@@ -234,31 +239,32 @@ class RunFilter:
         if self.text:
             escaped = self.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
             names = ("id", "trace_id", "skill_id", "message")
-            wanted.append(f"({' OR '.join(f'{name} LIKE ? ESCAPE char(92)' for name in names)})")
+            wanted.append(f"({' OR '.join(f'{name} LIKE ? ESCAPE {_BACKSLASH}' for name in names)})")
             arguments += [f"%{escaped}%"] * len(names)
         return " AND ".join(wanted), arguments
 
 
 _MAX_TIME = 1e11
+_BACKSLASH = "'\\'"
 UNFINISHED = "unfinished"
 """The filter for runs that are queued or running."""
 # Runs that have no row yet: they have not ended, or there is no history.
 _RUNS_AS_HISTORY = """
     SELECT id, trace_id, principal AS who, skill_id, version, kind AS runner_type, created AS began,
-        (coalesce(ended, ?) - created) * 1000 AS latency_ms, state = 'succeeded' AS success,
+        (coalesce(ended, ?) - created) * 1000 AS latency_ms, CASE WHEN state = 'succeeded' THEN 1 ELSE 0 END AS success,
         coalesce(status, 0) AS code, '' AS message, 0 AS bytes_in, 0 AS bytes_out, '' AS input_digest,
         (started - created) * 1000 AS waited_ms,
-        NULL AS ran_ms, state, '' AS isolation, NULL AS memory_bytes, '' AS phases
+        CAST(NULL AS REAL) AS ran_ms, state, '' AS isolation, CAST(NULL AS BIGINT) AS memory_bytes, '' AS phases
     FROM runs WHERE NOT EXISTS (SELECT 1 FROM history WHERE history.id = runs.id)
 """
 
 
-def select_records(connection: sqlite3.Connection, wanted: RunFilter, limit: int) -> list[RunRecord]:
+def select_records(connection: SqlConnection, wanted: RunFilter, limit: int) -> list[RunRecord]:
     """The matching runs, newest first, without bodies."""
     condition, arguments = wanted.to_sql()
     sql = f"""
         SELECT {_NAMES} FROM history WHERE {condition}
-        UNION ALL SELECT {_NAMES} FROM ({_RUNS_AS_HISTORY}) WHERE {condition} ORDER BY id DESC LIMIT ?
+        UNION ALL SELECT {_NAMES} FROM ({_RUNS_AS_HISTORY}) AS unfinished WHERE {condition} ORDER BY id DESC LIMIT ?
     """  # noqa: S608 - our own words
     rows = select_rows(connection, sql, (*arguments, time.time(), *arguments, limit))
     return [_record_from_row(row) for row in rows]
@@ -280,32 +286,35 @@ class RunStatistics:
 
 _SELECT_SERIES = """
     WITH sample AS (
-        SELECT CAST((began - ?) / ? AS INTEGER) AS bucket, latency_ms, success FROM history WHERE {condition}
+        SELECT (CAST(began * 1000000 AS BIGINT) - ?) / ? AS bucket, latency_ms, success FROM history
+        WHERE {condition}
     ), ranked AS (
         SELECT *, row_number() OVER (PARTITION BY bucket ORDER BY latency_ms) AS place,
             count(*) OVER (PARTITION BY bucket) AS total
         FROM sample
     )
-    SELECT bucket, total, sum(NOT success), max(CASE WHEN place = (total + 1) / 2 THEN latency_ms END),
+    SELECT bucket, total, CAST(sum(1 - success) AS BIGINT), max(CASE WHEN place = (total + 1) / 2 THEN latency_ms END),
         max(CASE WHEN place = (total * 95 + 99) / 100 THEN latency_ms END)
-    FROM ranked WHERE bucket BETWEEN 0 AND ? - 1 GROUP BY bucket
+    FROM ranked WHERE bucket >= 0 AND bucket < ? GROUP BY bucket, total
 """
 
 
 def select_series(
-    connection: sqlite3.Connection, wanted: RunFilter, *, since: float, until: float, buckets: int
+    connection: SqlConnection, wanted: RunFilter, *, since: float, until: float, buckets: int
 ) -> list[RunStatistics]:
     """Statistics of the matching finished runs in `buckets` intervals of equal length; empty ones are included."""
     condition, arguments = replace(wanted, since=since, until=until).to_sql()
     seconds = (until - since) / buckets
     sql = _SELECT_SERIES.format(condition=condition)
-    rows = select_rows(connection, sql, (since, seconds, *arguments, buckets))
+    # In microseconds: the division of integers is the same in SQLite and PostgreSQL.
+    start, length = round(since * 1e6), max(round(seconds * 1e6), 1)
+    rows = select_rows(connection, sql, (start, length, *arguments, buckets))
     found = {row[0]: row[1:] for row in rows}
     begun = ((place, since + place * seconds) for place in range(buckets))
     return [RunStatistics(began, *found.get(place, (0, 0))) for place, began in begun]
 
 
-def select_by_prefix(connection: sqlite3.Connection, beginning: str) -> list[RunRecord]:
+def select_by_prefix(connection: SqlConnection, beginning: str) -> list[RunRecord]:
     """The row with this id, else up to two rows whose ids start with it, else that have it as trace id; with bodies."""
     sql = f"SELECT {_NAMES} FROM history WHERE id >= ? AND id < ? ORDER BY id LIMIT 2"  # noqa: S608 - our own names
     found = [_record_from_row(row) for row in select_rows(connection, sql, (beginning, beginning + "\U0010ffff"))]
@@ -316,7 +325,7 @@ def select_by_prefix(connection: sqlite3.Connection, beginning: str) -> list[Run
     return [_add_content(connection, record) for record in exact or found]
 
 
-def delete_old_records(connection: SqliteConnection, *, before: float, keep_rows: int) -> int:
+def delete_old_records(connection: SqlConnection, *, before: float, keep_rows: int) -> int:
     """Remove rows from before that time, and all but the newest `keep_rows`; returns how many, at most 2,000."""
     limit = id_prefix(before)
     kept = select_rows(connection, _OLDEST_KEPT, (max(keep_rows - 1, 0),))
@@ -335,7 +344,7 @@ def _record_from_row(row: Sequence[Any]) -> RunRecord:
     return RunRecord(*values)
 
 
-def _add_content(connection: sqlite3.Connection, record: RunRecord) -> RunRecord:
+def _add_content(connection: SqlConnection, record: RunRecord) -> RunRecord:
     kept = select_rows(connection, "SELECT input, output FROM history_content WHERE id = ?", (record.id,))
     return replace(record, input=kept[0][0], output=kept[0][1]) if kept else record
 
@@ -368,20 +377,37 @@ class CallJournal:
     def __init__(self, database: Path) -> None:
         self._file = WorkerLock(database)
         self._open: dict[str, bytes] = {}
+        self._unwritten: list[bytes] = []
         self._end = 0
         self._lock = threading.Lock()
 
     def add(self, run_id: str, *values: str | float) -> None:
-        """Note a call, with the values that `recover` reads."""
+        """Note a call, with the values that `recover` reads.
+
+        Calls that begin in the same turn of an event loop are written together, at its end.
+        """
         line = orjson.dumps((run_id, *values)) + b"\n"
+        with self._lock:
+            self._open[run_id] = line
+            self._unwritten.append(line)
+            is_first = len(self._unwritten) == 1
+        if is_first:
+            try:
+                asyncio.get_running_loop().call_soon(self._write)
+            except RuntimeError:
+                self._write()
+
+    def _write(self) -> None:
         # A full disk must not fail a call.
         with self._lock, suppress(OSError):
-            self._open[run_id] = line
+            lines, self._unwritten = self._unwritten, []
+            if not self._open:
+                return
             if self._file.descriptor is None:
                 self._file.hold()
             assert self._file.descriptor is not None  # noqa: S101 - it has a database
             if self._end < _MAX_JOURNAL_BYTES:
-                self._end += os.pwrite(self._file.descriptor, line, self._end)
+                self._end += os.pwrite(self._file.descriptor, b"".join(lines), self._end)
             else:
                 self._end = os.pwrite(self._file.descriptor, b"".join(self._open.values()), 0)
                 os.ftruncate(self._file.descriptor, self._end)
@@ -398,6 +424,7 @@ class CallJournal:
     def close(self) -> None:
         with self._lock:
             self._open.clear()
+            self._unwritten.clear()
             self._end = 0
             self._file.close()
 
@@ -408,13 +435,36 @@ class CallJournal:
             for line in path.read_bytes().splitlines():
                 # The last one may be incomplete.
                 with suppress(ValueError, TypeError):
-                    run_id, trace_id, who, skill_id, version, runner_type, bytes_in, began = json.loads(line)
-                    about = (run_id, trace_id, who, skill_id, version, runner_type, began)
-                    record = RunRecord(*about, 0.0, False, RunInterrupted.code, _INTERRUPTED, bytes_in)
-                    record = replace(record, state=_STATES[RunInterrupted.reason])
-                    rows.append(tuple(map(_to_sqlite_value, _row_from_record(record))))
-            await database.write(lambda at, rows=rows: at.executemany(_INSERT, rows))
+                    rows.append(_row_from_start(line))
+            await database.write(lambda at, rows=rows: at.executemany(_INSERT_INTERRUPTED, rows))
             path.unlink(missing_ok=True)
+
+    def list_open(self) -> dict[str, bytes]:
+        """The calls that have no row yet."""
+        with self._lock:
+            return dict(self._open)
+
+
+def _row_from_start(line: str | bytes) -> tuple[Any, ...]:
+    """The row of a call that was interrupted. Raises `ValueError` and `TypeError`."""
+    run_id, trace_id, who, skill_id, version, runner_type, bytes_in, began = json.loads(line)
+    about = (run_id, trace_id, who, skill_id, version, runner_type, began)
+    record = RunRecord(*about, 0.0, False, RunInterrupted.code, _INTERRUPTED, bytes_in)
+    record = replace(record, state=_STATES[RunInterrupted.reason])
+    return tuple(map(_to_sqlite_value, _row_from_record(record)))
+
+
+_INSERT_START = "INSERT INTO history_starts (id, worker, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_DELETE_START = "DELETE FROM history_starts WHERE id = ?"
+_SELECT_DEAD_STARTS = f"SELECT id, data FROM history_starts WHERE {WORKER_IS_DEAD} LIMIT 1000"  # noqa: S608 - our own words
+
+
+def _recover_starts(at: SqlConnection) -> None:
+    """Add rows for the calls of hosts that were killed; only with PostgreSQL."""
+    dead = select_rows(at, _SELECT_DEAD_STARTS)
+    if dead:
+        at.executemany(_INSERT_INTERRUPTED, [_row_from_start(data) for _, data in dead])
+        at.executemany(_DELETE_START, [(run_id,) for run_id, _ in dead])
 
 
 _MAX_JOURNAL_BYTES = 256 * 1024
@@ -429,16 +479,20 @@ class HistoryWriter:
 
     def __init__(
         self,
-        path: Path,
+        place: Path | PostgresUrl,
         *,
+        journal: Path,
         keep_days: float,
         keep_rows: int,
         max_pending: int,
         timeout: float,
         max_content: int = MAX_PENDING_CONTENT_BYTES,
+        worker: WorkerHeartbeat | None = None,
     ) -> None:
-        self._connected = HostDatabaseConnection(path, timeout)
-        self.journal = CallJournal(path)
+        self._connected = open_connection(place, timeout)
+        self.journal = CallJournal(journal)
+        self._worker = worker
+        self._stored_starts: set[str] = set()
         self._keep_days = keep_days
         self._keep_rows = keep_rows
         self._max_pending = max_pending
@@ -468,6 +522,12 @@ class HistoryWriter:
         self._content_added += size
         self._waiting.append(record)
         if self._thread is None or not self._something.is_set():
+            self._start()
+            self._something.set()
+
+    def notify_start(self) -> None:
+        """Let other hosts know of a call that takes longer than the next write."""
+        if self._worker is not None and not self._something.is_set():
             self._start()
             self._something.set()
 
@@ -510,6 +570,7 @@ class HistoryWriter:
             self._batch.clear()
         self.journal.close()
         self._connected.close()
+        self._stored_starts.clear()
 
     def _write_all(self) -> bool:
         try:
@@ -520,11 +581,34 @@ class HistoryWriter:
                 self._content_done += sum(map(_content_size, self._batch))
                 self.journal.remove(record.id for record in self._batch)
                 self._batch.clear()
+            self._write_starts()
             self._clean_up()
         except SkillError as error:
             self._warn(error)
             return False
         return True
+
+    def _write_starts(self) -> None:
+        """Note in the database which calls are running, and forget those that have a row: one transaction for all."""
+        worker = self._worker
+        if worker is None:
+            return
+        running = self.journal.list_open()
+        done = self._stored_starts - running.keys()
+        fresh = {} if self._ending.is_set() else {key: running[key] for key in running.keys() - self._stored_starts}
+        if not done and not fresh:
+            return
+
+        def write(connection: SqlConnection) -> None:
+            with connection.transaction():
+                connection.executemany(_DELETE_START, [(run_id,) for run_id in done])
+                if fresh:
+                    worker.hold(connection)
+                rows = [(run_id, worker.id, line.decode("utf-8", "replace")) for run_id, line in fresh.items()]
+                connection.executemany(_INSERT_START, rows)
+
+        self._connected.use(write)
+        self._stored_starts = (self._stored_starts - done) | fresh.keys()
 
     def _clean_up(self) -> None:
         now = time.monotonic()
@@ -554,29 +638,43 @@ MAX_PENDING = 20_000
 
 @check_arguments
 class History:
-    """Rows of invocations in the host's database, shared by all workers. With `path=None` nothing is stored.
+    """Rows of invocations in the host's database, shared by all workers. With `place=None` nothing is stored.
 
     A full or read-only disk never fails an invocation: rows are queued, and dropped when too many are. That is counted
     (`lost_count`) and logged once a minute. Rows older than `keep_days` are removed, and all but the newest
-    `keep_rows`. Constructing one does not touch the disk.
+    `keep_rows`. Constructing one does not touch the disk. With PostgreSQL, `journal` is the local file next to which
+    running calls are noted, and `worker` shows other hosts whether they are still running; without `journal`, the
+    history can only be read.
     """
 
     def __init__(
         self,
-        path: Path | None,
+        place: DatabasePlace,
         keep_days: float = 30.0,
         keep_rows: int = KEEP_ROWS,
         *,
         max_pending: int = MAX_PENDING,
         max_content: int = MAX_PENDING_CONTENT_BYTES,
         timeout: float = BUSY_TIMEOUT,
+        journal: Path | None = None,
+        worker: WorkerHeartbeat | None = None,
     ) -> None:
-        self._path = path
-        self._database = Database(path, timeout=timeout)
+        self._place = place
+        self._database = Database(place, timeout=timeout)
+        self._worker = worker
         self._writer: HistoryWriter | None = None
-        if path is not None:
-            limits = {"keep_rows": keep_rows, "max_pending": max_pending, "max_content": max_content}
-            self._writer = HistoryWriter(path, keep_days=keep_days, timeout=timeout, **limits)
+        local = journal or self._database.path
+        if place is not None and local is not None:
+            self._writer = HistoryWriter(
+                place,
+                journal=local,
+                keep_days=keep_days,
+                keep_rows=keep_rows,
+                max_pending=max_pending,
+                max_content=max_content,
+                timeout=timeout,
+                worker=worker,
+            )
 
     @property
     def lost_count(self) -> int:
@@ -588,6 +686,7 @@ class History:
         """Note that a call begins now: if this process is killed before `record`, the call is shown as interrupted."""
         if self._writer is not None:
             self._writer.journal.add(run_id, trace_id, who, skill_id, version, runner_type, bytes_in, time.time())
+            self._writer.notify_start()
 
     def record(self, record: RunRecord) -> None:
         """Queue a row and return at once; it can be read about 50 ms later."""
@@ -633,14 +732,18 @@ class History:
             # Who may only read sees the rows when somebody else has added them.
             with suppress(StoreUnavailable, OSError):
                 await self._writer.journal.recover(self._database)
+                if self._database.is_shared:
+                    await self._database.write(_recover_starts)
 
     async def _is_readable(self) -> bool:
         """Whether there is a history, after `recover`."""
         await self.recover()
-        return self._path is not None and self._path.exists()
+        return self._place is not None and (not isinstance(self._place, Path) or self._place.exists())
 
     async def close(self) -> None:
         """Write what is queued and close the file; a later `record` opens it again."""
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
+        if self._worker is not None:
+            await asyncio.to_thread(self._worker.close)
         await self._database.close()

@@ -6,6 +6,7 @@ the trace id, must be short printable ASCII.
 
 import asyncio
 import json
+import logging
 import math
 import random
 import re
@@ -22,6 +23,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import orjson
 
@@ -35,6 +37,8 @@ from openskills.host.model import (
     success_outcome,
 )
 from openskills.version import __version__
+
+_log = logging.getLogger("openskills.host")
 
 TRACE_ID_HEADER = "X-Trace-Id"
 
@@ -380,6 +384,30 @@ async def read_body(exchange: HttpExchange, max_bytes: int, *, timeout: float = 
         raise HttpRefusal(body_too_slow(timeout), close=True) from None
 
 
+async def stream_body(
+    exchange: HttpExchange, max_bytes: int, *, timeout: float = BODY_TIMEOUT
+) -> AsyncGenerator[bytes]:
+    """The body in pieces, as they arrive. Raises like `read_body`, also after some pieces."""
+    check_body_headers(exchange, max_bytes)
+    deadline = asyncio.get_running_loop().time() + timeout
+    size, more = 0, True
+    while more:
+        try:
+            async with asyncio.timeout_at(deadline):
+                message = await exchange.receive()
+        except TimeoutError:
+            raise HttpRefusal(body_too_slow(timeout), close=True) from None
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > max_bytes:
+            raise HttpRefusal(body_too_large(None, max_bytes))
+        if part:
+            yield part
+        more = message.get("more_body", False)
+
+
 def check_body_headers(exchange: HttpExchange, max_bytes: int) -> None:
     """Raise `UnsupportedMedia` for a compressed body, and `HttpRefusal` for a wrong or too large `Content-Length`."""
     encoding = exchange.headers.get(b"content-encoding")
@@ -466,6 +494,68 @@ class _DisconnectMonitor:
             self._worker.cancel()
 
 
+SEND_TIMEOUT = 60.0
+"""Seconds in which a client has to take the next piece of a file."""
+FILE_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; sandbox"),
+    (b"cache-control", b"no-store"),
+)
+"""Files of skills and users are never pages of this host."""
+
+
+def build_file_headers(path: str, kind: str, *, is_inline: bool = False) -> Headers:
+    """The headers of a file that browsers save under the last part of its path, or, with `is_inline`, may show."""
+    name = quote(path.rpartition("/")[2], safe="")
+    disposition = f"{'inline' if is_inline else 'attachment'}; filename*=UTF-8''{name}"
+    return [
+        (b"content-type", kind.encode("ascii", "replace")),
+        (b"content-disposition", disposition.encode("ascii")),
+        *FILE_HEADERS,
+    ]
+
+
+async def send_file(
+    exchange: HttpExchange,
+    chunks: AsyncIterator[bytes],
+    size: int,
+    headers: Headers,
+    *,
+    timeout: float = SEND_TIMEOUT,
+) -> None:
+    """Send a file piece by piece, each after the client has taken the one before. Raises `ClientDisconnect`.
+
+    If the file has become shorter, or the client takes nothing for `timeout` seconds, the response is left incomplete
+    and the server closes the connection: the client sees that it is not the whole file.
+    """
+    exchange.answered = True
+    head = [*headers, (b"content-length", b"%d" % size), *trace_headers(exchange.trace)]
+    await exchange.send({"type": "http.response.start", "status": 200, "headers": head})
+    left = 0 if exchange.method == "HEAD" else size
+    if left:
+        left = await cancel_on_disconnect(exchange.receive, _send_chunks(exchange, chunks, left, timeout))
+    if left:
+        _log.warning(
+            "%s: sent %d of %d bytes: the file was cut, or its reader stopped", exchange.path, size - left, size
+        )
+        return
+    await exchange.send({"type": "http.response.body", "body": b""})
+
+
+async def _send_chunks(exchange: HttpExchange, chunks: AsyncIterator[bytes], left: int, timeout: float) -> int:
+    """Send at most `left` bytes; returns how many are missing at the end."""
+    async for chunk in chunks:
+        try:
+            async with asyncio.timeout(timeout):
+                await exchange.send({"type": "http.response.body", "body": chunk[:left], "more_body": True})
+        except TimeoutError:
+            return left
+        left -= len(chunk[:left])
+        if not left:
+            break
+    return left
+
+
 PING_SECONDS = 15.0
 PING = b": ping\n\n"
 
@@ -477,18 +567,27 @@ _SSE_HEADERS = [
 ]
 
 
+_LINE_BREAK = re.compile(rb"\r\n|\r|\n")
+
+
 class SseEvent(NamedTuple):
-    """A server-sent event. `data` is encoded JSON or a value; a client can resume after `id`."""
+    """A server-sent event. `data` are bytes, or a value that is sent as JSON; a client can resume after `id`.
+
+    Without a `kind` it is a message, which htmx puts into the page.
+    """
 
     kind: str
     data: Mapping[str, Any] | bytes
     id: str | None = None
 
     def encode(self) -> bytes:
-        """The event as bytes. JSON contains no line breaks."""
+        """The event as bytes."""
         data = self.data if isinstance(self.data, bytes) else orjson.dumps(self.data, default=str)
         first = b"" if self.id is None else b"id: %s\n" % self.id.encode()
-        return b"%sevent: %s\ndata: %s\n\n" % (first, self.kind.encode(), data)
+        kind = b"event: %s\n" % self.kind.encode() if self.kind else b""
+        if b"\n" in data or b"\r" in data:
+            data = b"\ndata: ".join(_LINE_BREAK.split(data))
+        return b"%s%sdata: %s\n\n" % (first, kind, data)
 
 
 async def send_events(

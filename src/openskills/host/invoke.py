@@ -281,7 +281,12 @@ async def stream_events(
     try:
         while (emitted := await queue.get()) is not None:
             yield SseEvent(emitted.kind, emitted.data)
-        for event in final_events(work.result()):
+        try:
+            ended = work.result()
+        except SkillError as error:
+            # The result of a request with a key could not be stored; see `IdempotencyStore.finish`.
+            ended = host.record_refusal(Failure.from_error(error), asked)
+        for event in final_events(ended):
             yield event
     finally:
         closed = True

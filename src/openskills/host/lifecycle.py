@@ -28,8 +28,15 @@ SUPERVISOR_CHECK_INTERVAL = 0.2
 """Seconds between two checks that the supervisor is alive."""
 
 
-async def drain(host: Host, grace: float) -> None:
-    """Refuse new invocations, let running ones finish for `grace` seconds, then interrupt them."""
+async def drain(host: Host, grace: float, delay: float = 0.0) -> None:
+    """Refuse new invocations, let running ones finish for `grace` seconds, then interrupt them.
+
+    For the first `delay` seconds new invocations are served, but the host is not ready any more.
+    """
+    host.stopping = True
+    if delay and not host.draining:
+        _log.info("not ready any more; serving for another %g s until load balancers have noticed", delay)
+        await asyncio.sleep(delay)
     interrupted, host.draining = host.draining, True
     if host.in_flight and not interrupted:
         _log.info("draining: %d invocations have %g s to finish", host.in_flight, grace)
@@ -43,8 +50,8 @@ async def drain(host: Host, grace: float) -> None:
 
 
 @contextmanager
-def drain_on_signals(host: Host, grace: float, ended: Callable[[], None]) -> Generator[None]:
-    """While the block runs, SIGTERM and SIGINT drain the host, call `ended`, and then reach the server.
+def drain_on_signals(host: Host, grace: float, ended: Callable[[], None], *, delay: float = 0.0) -> Generator[None]:
+    """While the block runs, SIGTERM and SIGINT drain the host, call `ended`, and then reach the server. See `drain`.
 
     A second signal interrupts everything. Does nothing outside of the main thread.
     """
@@ -53,7 +60,7 @@ def drain_on_signals(host: Host, grace: float, ended: Callable[[], None]) -> Gen
     earlier: dict[int, Any] = {}
 
     async def end(number: int) -> None:
-        await drain(host, grace)
+        await drain(host, grace, delay)
         ended()
         _forward_signal(number, earlier[number])
 

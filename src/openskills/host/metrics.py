@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -101,13 +101,21 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _SKILL_LABEL = re.compile(r'[{,]skill="([^"\\]+)"')
 
 
-def render_exposition(parts: Sequence[dict[str, Any]], is_shown: Callable[[str], bool] = bool) -> bytes:
-    """The text for the counters of all workers, without those of skills that are not shown."""
+def render_exposition(
+    parts: Sequence[dict[str, Any]],
+    is_shown: Callable[[str], bool] = bool,
+    cluster: Mapping[str, Any] | None = None,
+) -> bytes:
+    """The text for the counters of all workers, without those of skills that are not shown.
+
+    `cluster` is the report of a Ray cluster (`RayExecutor.status`); it is empty if the cluster does not answer.
+    """
     total = merge_counters(parts)
     # Gauges of dead workers do not count.
     live = [part for part in parts if time.time() - part["at"] < STALE_SECONDS]
-    lines = [*_render_counts(total), *_render_histograms(total), *_render_gauges(live), ""]
+    lines = [*_render_counts(total), *_render_histograms(total), *_render_gauges(live)]
     lines = [line for line in lines if (found := _SKILL_LABEL.search(line)) is None or is_shown(found[1])]
+    lines += [*(_render_nodes(cluster) if cluster is not None else ()), ""]
     return "\n".join(lines).encode("utf-8", "replace")
 
 
@@ -144,6 +152,26 @@ def _render_gauges(live: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield f"openskills_queue_length {sum(part['waiting'] for part in live)}"
     yield from _render_head("openskills_workers", "Live workers.", "gauge")
     yield f"openskills_workers {len(live)}"
+
+
+def _render_nodes(cluster: Mapping[str, Any]) -> Iterator[str]:
+    yield from _render_head("openskills_cluster_up", "Whether the Ray cluster answers.", "gauge")
+    yield f"openskills_cluster_up {int(bool(cluster))}"
+    nodes: Sequence[Mapping[str, Any]] = cluster.get("nodes", ())
+    up = {node["node"]: int(not node["reason"] and not node["is_lost"]) for node in nodes}
+    gauges = {
+        "openskills_node_up": ("Whether a node can run commands.", up | dict.fromkeys(cluster.get("missing", ()), 0)),
+        "openskills_node_workspaces": ("Open workspaces.", {node["node"]: node["workspaces"] for node in nodes}),
+        "openskills_node_commands": ("Running commands.", {node["node"]: node["commands"] for node in nodes}),
+        "openskills_node_disk_full": (
+            "Whether a node gets no new workspaces, because its disk is full.",
+            {node["node"]: int(node["is_full"]) for node in nodes},
+        ),
+    }
+    for name, (text, values) in gauges.items():
+        yield from _render_head(name, text, "gauge")
+        for node, value in sorted(values.items()):
+            yield f"{name}{_add_braces(_render_labels(('node',), (node,)))} {value}"
 
 
 def _render_head(name: str, text: str, kind: str) -> tuple[str, str]:
@@ -224,6 +252,7 @@ class Metrics:
         self._in_flight: dict[str, int] = {}
         self._waiting = 0
         self._history_lost = history_lost
+        self._count_busy: Callable[[], int] = lambda: sum(self._in_flight.values())
         self._shared = None if directory is None else SharedCounters(directory, self._to_dict)
 
     def record_start(self, skill: str) -> None:
@@ -260,14 +289,37 @@ class Metrics:
     def on_reject(self, reason: str) -> None:
         self._counters.add("openskills_shed", (reason,))
 
-    def render(self, is_shown: Callable[[str], bool] = bool) -> bytes:
-        """The text for Prometheus (`CONTENT_TYPE`), of all workers; `is_shown` selects skills."""
+    def render(self, is_shown: Callable[[str], bool] = bool, cluster: Mapping[str, Any] | None = None) -> bytes:
+        """The text for Prometheus (`CONTENT_TYPE`), of all workers; `is_shown` selects skills.
+
+        See `render_exposition` for `cluster`.
+        """
         parts = [self._to_dict()] if self._shared is None else self._shared.read_all()
-        return render_exposition(parts, is_shown)
+        return render_exposition(parts, is_shown, cluster)
+
+    def count_with(self, count_busy: Callable[[], int]) -> None:
+        """Let `list_workers` report what this function counts, which also has commands and tool calls."""
+        self._count_busy = count_busy
+
+    def list_workers(self) -> list[dict[str, Any]]:
+        """The live worker processes, this one first: `pid`, calls `in_flight`, those `waiting`, `seen_seconds_ago`."""
+        parts = [self._to_dict()] if self._shared is None else self._shared.read_all()
+        now = time.time()
+        return [
+            {
+                "pid": part["pid"],
+                "in_flight": part["busy"],
+                "waiting": part["waiting"],
+                "seen_seconds_ago": round(max(now - part["at"], 0.0), 1),
+            }
+            for part in parts
+            if now - part["at"] < STALE_SECONDS
+        ]
 
     def close(self) -> None:
         """Write the counters a last time, with nothing in flight."""
         self._in_flight.clear()
+        self._count_busy = lambda: 0
         self._waiting = 0
         if self._shared is not None:
             self._shared.close()
@@ -292,4 +344,5 @@ class Metrics:
         lost = self._history_lost()
         plain = self._counters.to_dict()
         plain["counts"]["openskills_history_lost"] = [[lost]]
-        return {**plain, "in_flight": dict(self._in_flight), "waiting": self._waiting, "at": time.time()}
+        now = {"in_flight": dict(self._in_flight), "waiting": self._waiting, "at": time.time()}
+        return {**plain, **now, "pid": os.getpid(), "busy": self._count_busy()}

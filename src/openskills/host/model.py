@@ -19,6 +19,11 @@ from openskills.settings import DEFAULT_TIMEOUT_MS
 MAX_TRACE_ID_LENGTH = 128
 _log = logging.getLogger("openskills.host")
 
+_NOT_STORED = (
+    "the skill was called, but the result is not stored yet; send the request again with the same Idempotency-Key to "
+    "get the result"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -34,7 +39,11 @@ class Failure:
         """The failure for an error. That of the host's database does not reveal where it is; see the log."""
         if isinstance(error, StoreUnavailable):
             _log.warning("%s", error.message)
-            error = StoreUnavailable("the host's database cannot be used; see the log of the host")
+            shown = {name: error.details[name] for name in ("retry_after", "executed") if name in error.details}
+            message = "the host's database cannot be used; see the log of the host"
+            if "executed" in shown:
+                message = f"{_NOT_STORED}. {message[0].upper()}{message[1:]}"
+            error = StoreUnavailable(message, **shown)
         details = {"reason": error.reason, "retryable": error.retryable, **error.details}
         retry_after = details.pop("retry_after", None)
         return cls(error.code, error.message, details, float(str(retry_after)) if retry_after is not None else None)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openskills.filesystem import make_private
-from openskills.host.admission import Admission
-from openskills.host.auth import WRITE_SCOPE, Authenticator, KeyRing, Principal
+from openskills.host.admission import Admission, SharedBuckets
+from openskills.host.auth import Authenticator, KeyRing, Principal
+from openskills.host.cluster import ClusterMonitor
 from openskills.host.commands import CommandOptions, HostCommands
 from openskills.host.console.access import Console
-from openskills.host.database import Database
+from openskills.host.database import Database, find_database, find_history
 from openskills.host.history import History
 from openskills.host.http import BODY_TIMEOUT, PING_SECONDS
 from openskills.host.idempotency import IdempotencyStore
+from openskills.host.keys import HostKeys, open_key_store
 from openskills.host.metrics import Metrics
 from openskills.host.observers import AccessLog, AccessLogSink, HistoryObserver, MetricsObserver
 from openskills.host.registry.registry import Registry
@@ -27,11 +29,12 @@ from openskills.host.runners.table import ENTRY_POINT_GROUP
 from openskills.host.runs import Runs
 from openskills.host.service import Host, InvocationObserver, RunnerTable
 from openskills.host.skills import SHARED, SkillStore, UploadQuota
+from openskills.host.workers import WorkerHeartbeat, open_worker
+from openskills.postgres import PostgresUrl
 from openskills.project import SkillGrants
 from openskills.settings import Settings
 
 if TYPE_CHECKING:
-    from openskills.catalog.catalog import Catalog
     from openskills.host.conversations import Conversations
 
 GRACE_SECONDS = 30.0
@@ -47,11 +50,11 @@ class HostOptions:
     instead of JSON. `workers` processes share the limits and, in
     the directory `numbers`, their metrics; they stop with the process `supervisor`. With `read_help`, scripts without a
     manifest are run with `--help` in a sandbox to derive their schemas; `install` decides about packages that their
-    skills declare (`never` or `always`). `grace` is how many seconds running
-    invocations get at shutdown. `watch` reloads changed manifests. `mcp_tools` are those of `/mcp`: `session`,
-    `hosted`, `both`, or `off` for no `/mcp`. `console` serves the web console at `/`;
-    with `trusted` it shows skills of the project without asking for trust, and with `preload` it is prepared at the
-    start.
+    skills declare (`never` or `always`). `grace` is how many seconds running invocations get at shutdown; for
+    `drain_delay` seconds before that, new ones are served while `/readyz` says 503. `watch` reloads changed manifests.
+    `mcp_tools` are those of `/mcp`: `session`, `hosted`, `both`, or `off` for no `/mcp`. `console` serves the web
+    console at `/`; with `trusted` it shows skills of the project without asking for trust, and with `preload` it is
+    prepared at the start.
     """
 
     manifests: tuple[Path, ...] = ()
@@ -65,6 +68,7 @@ class HostOptions:
     numbers: Path | None = None
     supervisor: int | None = None
     grace: float = GRACE_SECONDS
+    drain_delay: float = 0.0
     watch: bool = True
     body_seconds: float = BODY_TIMEOUT
     ping_seconds: float = PING_SECONDS
@@ -78,8 +82,10 @@ class HostOptions:
 class HostParts:
     """Everything that routes use. `start` is the directory in which the host was started.
 
-    `prepared` is True when all skills have been checked; `shutdown` is set to end open event streams. Functions in
-    `on_reload` are called, and awaited if they can be, when skills have changed. `uploads` is None if uploads are off.
+    `catalogs` opens the skills that callers may see, `console` is the same object, or None if it is off. `prepared` is
+    True when all skills have been checked; `shutdown` is set to end open event streams. Functions in `on_reload` are
+    called, and awaited if they can be, when skills have changed. `uploads` is None if uploads are off. `cluster` shows
+    the nodes of a Ray cluster and the hosts that share a database.
     """
 
     settings: Settings
@@ -88,13 +94,16 @@ class HostParts:
     registry: Registry
     runners: RunnerTable
     host: Host
+    database: Database
+    keys: HostKeys
     authenticator: Authenticator
     metrics: Metrics
     history: History
     idempotency: IdempotencyStore
     runs: Runs
     commands: HostCommands
-    open_catalog: Callable[[], Awaitable["Catalog"]]
+    catalogs: Console
+    cluster: ClusterMonitor
     uploads: SkillStore | None = None
     console: Console | None = None
     prepared: bool = False
@@ -113,7 +122,7 @@ class HostParts:
                 self.settings,
                 self.host,
                 self.runs,
-                open_catalog=self.open_catalog,
+                open_catalog=self.catalogs.open_catalog,
                 grants=self.options.grants,
                 install=self.options.install,
                 uploads=self.settings.host_uploads,
@@ -138,10 +147,7 @@ class HostParts:
 
     def find_upload_owner(self, principal: Principal) -> str:
         """The owner of the private uploads that a caller may see; empty if it has none and cannot have any."""
-        owner, uploads = principal.owner, self.uploads
-        if uploads is None or not owner:
-            return ""
-        return owner if WRITE_SCOPE in principal.scopes or uploads.get_live(owner).is_dir() else ""
+        return self.catalogs.find_owner(principal)
 
     def list_skill_directories(self, owner: str) -> tuple[Path, ...]:
         """The directories with the SKILL.md folders that callers with this `find_upload_owner` may see.
@@ -163,7 +169,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     closing = AsyncExitStack()
     uploads = await _open_uploads(settings, closing)
     registry = await asyncio.to_thread(
-        Registry.load,
+        Registry,
         settings,
         manifests=options.manifests,
         skills=options.skills,
@@ -174,11 +180,19 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         install=options.install,
         uploads=None if uploads is None else uploads.live,
     )
-    history = History(settings.host_history, settings.host_history_days)
+    database = _open_database(settings, options)
+    key_store = open_key_store(settings, database)
+    stored_keys = await key_store.list()
+    heartbeat = open_worker(database)
+    worker = heartbeat if isinstance(heartbeat, WorkerHeartbeat) else None
+    history = History(
+        find_history(settings),
+        settings.host_history_days,
+        # With PostgreSQL the calls of this host are noted on its disk, too.
+        journal=settings.state_dir / "host.db" if database.is_shared else None,
+        worker=worker,
+    )
     metrics = Metrics(options.numbers, history_lost=lambda: history.lost_count)
-    # Workers share runs and idempotent responses through a file, even if the history is off.
-    shared = settings.state_dir / "host.db" if options.workers > 1 else None
-    database = Database(settings.host_history or shared)
     observers: list[InvocationObserver] = [
         MetricsObserver(metrics),
         HistoryObserver(history, with_content=settings.host_history_content),
@@ -190,14 +204,25 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     if options.json_log:
         observers.append(_open_log(options, closing))
     closing.push_async_callback(runners.close)
-    runs = Runs(database)
+    runs = Runs(database, worker=worker and worker.share())
     # Skills also wait, so a small machine runs more of them than it has processors.
     capacity = settings.host_concurrency or max(2 * (os.cpu_count() or 1), 8)
-    admission = Admission(capacity=capacity, queue=settings.host_queue, share=1 / options.workers, observer=metrics)
+    admission = Admission(
+        capacity=capacity,
+        queue=settings.host_queue,
+        share=1 / options.workers,
+        observer=metrics,
+        shared=SharedBuckets(database) if database.is_shared else None,
+    )
     host = Host(registry, runners, admission, secrets=settings.environment, observers=tuple(observers))
-    keys = settings.host_keys
+    metrics.count_with(lambda: host.in_flight)
+    keys = settings.host_keys if settings.host_database is None else None
+    rings = (KeyRing.open(keys, required=True), KeyRing.open(keys, required=True), KeyRing.open(keys))
+    if keys is None:
+        for ring in rings:
+            ring.update(stored_keys)
     skills = options.skills if uploads is None else (uploads.get_live(SHARED), *options.skills)
-    console = Console(settings, skills, start, KeyRing.open(keys, required=True), trusted=options.trusted)
+    console = Console(settings, skills, start, rings[0], trusted=options.trusted, uploads=uploads)
     closing.push_async_callback(console.close)
     made: list[HostParts] = []
 
@@ -208,7 +233,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     closing.push_async_callback(close_conversations)
     is_served = bool(options.skills)
     allowed = CommandOptions(
-        console.open_catalog,
+        console,
         is_served,
         options.grants,
         options.install,
@@ -219,22 +244,30 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     closing.push_async_callback(commands.close)
     # Turns of conversations and commands are runs, so these end first.
     closing.push_async_callback(runs.close)
-    authenticator = Authenticator(KeyRing.open(keys, required=True), KeyRing.open(keys), settings.host_auth)
-    idempotency = IdempotencyStore(database)
+    authenticator = Authenticator(rings[1], rings[2], settings.host_auth)
+    idempotency = IdempotencyStore(database, worker and worker.share())
     closing.push_async_callback(idempotency.close)
+    cluster = ClusterMonitor(settings, database, worker and worker.id)
+    closing.push_async_callback(cluster.close)
+    if worker is not None:
+        # Other hosts see it also if it is idle.
+        worker.hold()
     if options.console:
         authenticator.sessions = console.sessions
     parts = (
         registry,
         runners,
         host,
+        database,
+        HostKeys(key_store, rings),
         authenticator,
         metrics,
         history,
         idempotency,
         runs,
         commands,
-        console.open_catalog,
+        console,
+        cluster,
         uploads,
         console if options.console else None,
     )
@@ -242,11 +275,18 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     return made[0]
 
 
+def _open_database(settings: Settings, options: HostOptions) -> Database:
+    # Workers share runs and idempotent responses through a file, even if the history is off.
+    is_shared = settings.host_database is not None or settings.host_history is not None or options.workers > 1
+    return Database(find_database(settings) if is_shared else None)
+
+
 async def _open_uploads(settings: Settings, closing: AsyncExitStack) -> SkillStore | None:
     if settings.host_uploads is None:
         return None
     quota = UploadQuota(settings.host_quota_bytes, settings.host_quota_uploads)
-    uploads = SkillStore(settings.host_uploads, quota)
+    shared = find_database(settings)
+    uploads = SkillStore(settings.host_uploads, quota, shared if isinstance(shared, PostgresUrl) else None)
     closing.push_async_callback(uploads.close)
     await uploads.open()
     return uploads

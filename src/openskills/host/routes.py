@@ -9,20 +9,23 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs
 
 import orjson
 
 from openskills.artifacts.store import Scope as ArtifactScope
 from openskills.errors import InvalidArgument, LimitExceeded, SkillError, UnknownSkill
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
+from openskills.executors.protocol import WorkspaceFileReader
 from openskills.host import http
 from openskills.host.auth import Principal
-from openskills.host.commands import COMMAND_KIND, MAX_DOWNLOAD_BYTES, MAX_INPUT_BYTES, MAX_UPLOAD_BYTES
+from openskills.host.commands import COMMAND_KIND, MAX_INPUT_BYTES, MAX_UPLOAD_BYTES
 from openskills.host.history import UNFINISHED, RunFilter
 from openskills.host.http import (
+    FILE_HEADERS,
     JSON_CONTENT_TYPE,
     ClientDisconnect,
+    Headers,
     HttpExchange,
     HttpRefusal,
     HttpResponse,
@@ -32,10 +35,13 @@ from openskills.host.http import (
     SseEvent,
     Trace,
     build_document,
+    build_file_headers,
     build_refusal,
     cancel_on_disconnect,
     read_body,
     send_events,
+    send_file,
+    stream_body,
     trace_headers,
 )
 from openskills.host.idempotency import location_header
@@ -135,7 +141,7 @@ async def readyz(exchange: HttpExchange, parts: HostParts | None) -> HttpRespons
     """Whether the host accepts invocations; 503 while it is starting or draining."""
     if parts is None or not parts.prepared:
         raise HttpRefusal(http.host_starting())
-    if parts.host.draining:
+    if parts.host.stopping or parts.host.draining:
         raise HttpRefusal(http.host_draining())
     counts = {"ready": 0, "broken": 0, "unavailable": 0}
     for entry in parts.registry.list_entries():
@@ -146,7 +152,7 @@ async def readyz(exchange: HttpExchange, parts: HostParts | None) -> HttpRespons
 
 async def show_metrics(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """Metrics in the Prometheus text format, of the skills that the caller may invoke."""
-    text = parts.metrics.render(principal.can_invoke)
+    text = parts.metrics.render(principal.can_invoke, parts.cluster.get_latest())
     return _build_response(exchange, text, (b"content-type", CONTENT_TYPE.encode()))
 
 
@@ -289,7 +295,8 @@ async def handle_run(exchange: HttpExchange, parts: HostParts, principal: Princi
     if colon:
         principal.require_role("run")
     if verb == "again":
-        return respond_with_run(exchange, await run_again(parts, principal, run_id, exchange.trace))
+        env = (await _read_fields(exchange, parts, ("env",))).get("env", {})
+        return respond_with_run(exchange, await run_again(parts, principal, run_id, exchange.trace, env))
     if colon:
         return await _RUN_ACTIONS[verb](exchange, parts, await parts.runs.get(run_id, principal=find_owner(principal)))
     await parts.history.recover()
@@ -298,15 +305,24 @@ async def handle_run(exchange: HttpExchange, parts: HostParts, principal: Princi
     return _respond_with(exchange, document, skill_id=document["skill_id"])
 
 
-async def run_again(parts: HostParts, principal: Principal, run_id: str, trace: Trace) -> Run:
-    """Start a run with the input of another one. Raises `SkillError` and `HttpRefusal`."""
+async def run_again(parts: HostParts, principal: Principal, run_id: str, trace: Trace, env: Any = None) -> Run:
+    """Start a run with the input of another one. Raises `SkillError` and `HttpRefusal`.
+
+    The values of a command's variables were not stored; `env` has them again.
+    """
     found = await parts.runs.describe(run_id, principal=find_owner(principal))
     request = found.read_request()
     if request is None:
         raise InvalidArgument("run", "its input was not stored, so it cannot be run again; send the input again")
     if found.run is not None and found.run.kind == COMMAND_KIND:
-        workspace = str(request.pop("workspace", ""))
-        return await parts.commands.start(principal, workspace, request, trace)
+        workspace, names = str(request.pop("workspace", "")), list[str](request.pop("env", ()))
+        missing = [name for name in names if not isinstance(env, dict) or name not in env]
+        if missing:
+            fix = f'send them again: {{"env": {{"{missing[0]}": "..."}}}}'
+            raise InvalidArgument("env", f"the values of {', '.join(missing)[:300]} were not stored; {fix}")
+        return await parts.commands.start(principal, workspace, {**request, **({"env": env} if env else {})}, trace)
+    if env:
+        raise InvalidArgument("env", "only commands have variables")
     skill_id = found.to_dict()["skill_id"]
     asked = InvokeRequest(skill_id, request["input"], trace.id, principal, time.perf_counter())
     asked = asked._replace(body=encode_data(request), traceparent=trace.here, parent=trace.parent)
@@ -376,41 +392,38 @@ async def list_workspace_files(exchange: HttpExchange, parts: HostParts, princip
     return _respond_with(exchange, {"files": files})
 
 
-async def handle_workspace_file(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+async def handle_workspace_file(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse | None:
     """Download, upload (`PUT`) or remove (`DELETE`) a file of a workspace of the caller."""
     name, path = _get_path_value(exchange, "name"), _get_path_value(exchange, "path")
     principal.require_role("run")
     parts.host.count_request(principal)
     if exchange.method == "PUT":
-        data = await read_body(exchange, MAX_UPLOAD_BYTES, timeout=6 * parts.options.body_seconds)
-        info = await parts.commands.write_file(principal, name, path, data)
+        body = stream_body(exchange, MAX_UPLOAD_BYTES, timeout=6 * parts.options.body_seconds)
+        async with aclosing(body):
+            info = await parts.commands.write_file(principal, name, path, body)
         return build_document({"path": info.path, "size_bytes": info.size}, exchange.trace, status=201)
     if exchange.method == "DELETE":
         removed = await parts.commands.remove_file(principal, name, path)
         return build_document({"removed": removed}, exchange.trace)
-    info, data = await parts.commands.read_file(principal, name, path, limit=MAX_DOWNLOAD_BYTES)
-    if info.size > len(data):
-        raise LimitExceeded(f"{info.path} has {info.size:,} bytes; the limit of a download is {MAX_DOWNLOAD_BYTES:,}")
-    return build_download(exchange, info.path, data)
+    async with parts.commands.open_file(principal, name, path) as reading:
+        await send_workspace_file(exchange, reading, lambda kind: build_file_headers(path, kind))
+    return None
 
 
-_DOWNLOAD_HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"content-security-policy", b"default-src 'none'; sandbox"),
-    (b"cache-control", b"no-store"),
-)
-"""Files of skills and users are never pages of this host."""
+async def send_workspace_file(
+    exchange: HttpExchange, reading: WorkspaceFileReader, build_headers: Callable[[str], Headers]
+) -> None:
+    """Send a file of a workspace; `build_headers` gets the type that its beginning has."""
+    first = await anext(reading.chunks, b"")
 
+    async def chain() -> AsyncGenerator[bytes]:
+        yield first
+        async for chunk in reading.chunks:
+            yield chunk
 
-def build_download(exchange: HttpExchange, path: str, data: bytes) -> HttpResponse:
-    """A file as an attachment: browsers save it and never show it as a page of this host."""
-    answer = _build_response(
-        exchange, data, (b"content-type", detect_mime_type(path, data[:SNIFF_BYTES]).encode("ascii", "replace"))
-    )
-    file_name = quote(path.rpartition("/")[2], safe="")
-    disposition = (b"content-disposition", f"attachment; filename*=UTF-8''{file_name}".encode())
-    answer.headers.extend([disposition, *_DOWNLOAD_HEADERS])
-    return answer
+    headers = build_headers(detect_mime_type(reading.info.path, first[:SNIFF_BYTES]))
+    async with aclosing(chain()) as chunks:
+        await send_file(exchange, chunks, reading.info.size, headers)
 
 
 async def _read_object(exchange: HttpExchange, parts: HostParts, limit: int) -> dict[str, Any]:
@@ -612,18 +625,15 @@ def _build_attachment(name: str, data: bytes, field: str) -> "Attachment":
 
 async def read_form(exchange: HttpExchange, parts: HostParts) -> "tuple[dict[str, str], list[Attachment]]":
     """The fields and files of a form (`multipart/form-data`). Raises `InvalidArgument` and `HttpRefusal`."""
-    from starlette.datastructures import Headers, UploadFile
+    from starlette.datastructures import Headers as FormHeaders
+    from starlette.datastructures import UploadFile
     from starlette.formparsers import MultiPartException, MultiPartParser
 
-    body = await read_body(exchange, MAX_UPLOAD, timeout=max(parts.options.body_seconds, 60.0))
-
-    async def stream() -> AsyncGenerator[bytes]:
-        yield body
-
-    headers = Headers(raw=exchange.scope["headers"])
+    headers = FormHeaders(raw=exchange.scope["headers"])
+    body = stream_body(exchange, MAX_UPLOAD, timeout=max(parts.options.body_seconds, 60.0))
     try:
         form = await MultiPartParser(
-            headers, stream(), max_files=MAX_MESSAGE_FILES, max_fields=50, max_part_size=MAX_UPLOAD
+            headers, body, max_files=MAX_MESSAGE_FILES, max_fields=50, max_part_size=MAX_UPLOAD
         ).parse()
     except (MultiPartException, KeyError, ValueError) as error:
         raise InvalidArgument("body", f"not a valid form: {str(error)[:200] or type(error).__name__}") from None
@@ -714,7 +724,7 @@ async def show_request(exchange: HttpExchange, parts: HostParts, principal: Prin
     wanted, before, body = select_request(found, params["number"])
     if read_query(exchange).get("raw") == "1":
         answer = _build_response(exchange, body, JSON_CONTENT_TYPE)
-        answer.headers.extend(_DOWNLOAD_HEADERS)
+        answer.headers.extend(FILE_HEADERS)
         return answer
     from openskills.prompt.usage import compare_requests
 
@@ -740,21 +750,9 @@ async def download_file(exchange: HttpExchange, parts: HostParts, principal: Pri
     async with parts.conversations.artifacts.open(scope, params["name"], version) as reading:
         artifact = reading.artifact
         is_inline = query.get("inline") == "1" and artifact.mime_type in _INLINE_TYPES
-        name = quote(artifact.name.rpartition("/")[2], safe="")
         kind = artifact.mime_type if is_inline else "application/octet-stream"
-        headers = [
-            (b"content-type", kind.encode("latin-1")),
-            (b"content-length", b"%d" % artifact.size),
-            (b"content-disposition", f"{'inline' if is_inline else 'attachment'}; filename*=UTF-8''{name}".encode()),
-            *_DOWNLOAD_HEADERS,
-            *trace_headers(exchange.trace),
-        ]
-        exchange.answered = True
-        await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
-        if exchange.method != "HEAD":
-            async for chunk in reading.chunks:
-                await exchange.send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await exchange.send({"type": "http.response.body", "body": b""})
+        headers = build_file_headers(artifact.name, kind, is_inline=is_inline)
+        await send_file(exchange, reading.chunks, artifact.size, headers)
 
 
 _HTML = (b"content-type", b"text/html; charset=utf-8")

@@ -8,10 +8,9 @@ import asyncio
 import json
 import logging
 import re
-import sqlite3
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from difflib import unified_diff
@@ -42,8 +41,8 @@ from openskills.host.history import (
 )
 from openskills.host.http import encode_result
 from openskills.host.model import InvokeResult, Listener, SkillOutputEvent, failure_outcome, normalize_outcome
-from openskills.host.workers import WorkerLock
-from openskills.sql import select_rows
+from openskills.host.workers import HostWorker, open_worker
+from openskills.sql import SqlConnection, select_rows
 
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 MAX_EVENTS = 50_000
@@ -52,11 +51,12 @@ CUT_EVENT = "cut"
 
 @dataclass(frozen=True, slots=True)
 class PendingEvent:
-    """An event that has no id yet."""
+    """An event that has no id yet. `may_be_stored`: it was written, and the commit may have been done."""
 
     kind: str
     at: float
     data: bytes
+    may_be_stored: bool = False
 
 
 class RunOutput:
@@ -90,7 +90,7 @@ class RunOutput:
 
     def put_back(self, shown: list[PendingEvent]) -> None:
         """Put events that could not be written back, before newer ones."""
-        self._waiting[:0] = shown
+        self._waiting[:0] = [replace(one, may_be_stored=True) for one in shown]
 
 
 def encode_data(data: object) -> bytes:
@@ -261,30 +261,35 @@ _INSERT_RUN = f"INSERT INTO runs ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' 
 _SELECT_RUN = f"SELECT {_NAMES} FROM runs WHERE id = ?"  # noqa: S608
 _SELECT_WORKERS = "SELECT DISTINCT worker FROM runs WHERE ended IS NULL"
 _SELECT_UNFINISHED = f"SELECT {_NAMES} FROM runs WHERE ended IS NULL AND worker = ? LIMIT 100"  # noqa: S608
-_UPDATE_END = "UPDATE runs SET state = ?, ended = ?, status = ?, result = ?, cut = ? WHERE id = ?"
+_UPDATE_END = "UPDATE runs SET state = ?, ended = ?, status = ?, result = ?, cut = ? WHERE id = ? AND ended IS NULL"
 _INSERT_EVENT = "INSERT INTO run_events (run, seq, kind, at, data) VALUES (?, ?, ?, ?, ?)"
+_SELECT_SINCE = "SELECT kind, at, data FROM run_events WHERE run = ? AND at >= ?"
 _SELECT_LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM run_events WHERE run = ?"
 _SELECT_EVENTS = "SELECT seq, kind, at, data FROM run_events WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
-_SELECT_TO_CANCEL = "SELECT id FROM runs WHERE ended IS NULL AND worker = ? AND cancel = 1"
+_SELECT_OWN = "SELECT id, cancel FROM runs WHERE ended IS NULL AND worker = ?"
 _SELECT_OLD = "SELECT id FROM runs WHERE ended < ? ORDER BY ended LIMIT ?"
 _SELECT_OLDEST_KEPT = "SELECT ended FROM runs WHERE ended IS NOT NULL ORDER BY ended DESC LIMIT 1 OFFSET ?"
 _DELETE_BATCH = 200
 
 
-def _insert_run(at: sqlite3.Connection, run: Run) -> None:
+def _insert_run(at: SqlConnection, run: Run) -> None:
     at.execute(_INSERT_RUN, tuple(getattr(run, name) for name in _COLUMNS))
 
 
-def _select_run(at: sqlite3.Connection, run_id: str) -> Run | None:
+def _select_run(at: SqlConnection, run_id: str) -> Run | None:
     return next((_run_from_row(row) for row in select_rows(at, _SELECT_RUN, (run_id,))), None)
 
 
-def _insert_events(at: sqlite3.Connection, run_id: str, shown: Sequence[PendingEvent], now: float) -> None:
+def _insert_events(at: SqlConnection, run_id: str, shown: Sequence[PendingEvent], now: float) -> None:
+    at.lock(f"run {run_id}")
+    if not select_rows(at, "SELECT 1 FROM runs WHERE id = ? AND ended IS NULL", (run_id,)):
+        # Others took this worker for dead, and have ended the run.
+        return
     _append_events(at, run_id, shown)
     at.execute("UPDATE runs SET state = 'running', started = ? WHERE id = ? AND state = 'queued'", (now, run_id))
 
 
-def _select_events(at: sqlite3.Connection, run_id: str, after: int, limit: int) -> tuple[Run, list[RunEvent]]:
+def _select_events(at: SqlConnection, run_id: str, after: int, limit: int) -> tuple[Run, list[RunEvent]]:
     # The run is read first: its end and the last event are written in one transaction. If that happens between the two
     # reads, the run has to be read again.
     run = _select_run(at, run_id)
@@ -296,27 +301,34 @@ def _select_events(at: sqlite3.Connection, run_id: str, after: int, limit: int) 
     return run, [_add_result(event, run) for event in events]
 
 
-def _record_end(at: sqlite3.Connection, run: Run, shown: Sequence[PendingEvent]) -> None:
-    # The result itself is stored only in the row of the run.
-    _append_events(at, run.id, [*shown, PendingEvent(RESULT_EVENT, run.ended or 0.0, b"")])
-    at.execute(_UPDATE_END, (run.state, run.ended, run.status, run.result, run.cut, run.id))
+def _record_end(at: SqlConnection, run: Run, shown: Sequence[PendingEvent]) -> None:
+    at.lock(f"run {run.id}")
+    # A run ends once: what a worker writes after others took it for dead changes nothing.
+    if at.execute(_UPDATE_END, (run.state, run.ended, run.status, run.result, run.cut, run.id)).rowcount:
+        # The result itself is stored only in the row of the run.
+        _append_events(at, run.id, [*shown, PendingEvent(RESULT_EVENT, run.ended or 0.0, b"")])
 
 
-def _record_cancel_request(at: sqlite3.Connection, run_id: str) -> None:
+def _delete_queued(at: SqlConnection, run_id: str) -> None:
+    at.execute("DELETE FROM runs WHERE id = ? AND state = 'queued'", (run_id,))
+
+
+def _record_cancel_request(at: SqlConnection, run_id: str) -> None:
     at.execute("UPDATE runs SET cancel = 1 WHERE id = ? AND ended IS NULL", (run_id,))
 
 
-def _select_to_cancel(at: sqlite3.Connection, worker: str) -> list[str]:
-    return [run_id for (run_id,) in select_rows(at, _SELECT_TO_CANCEL, (worker,))]
+def _select_own(at: SqlConnection, worker: str) -> dict[str, bool]:
+    """The unfinished runs of a worker, and whether each is to be cancelled."""
+    return {run_id: bool(cancel) for run_id, cancel in select_rows(at, _SELECT_OWN, (worker,))}
 
 
-def _find_dead_workers(at: sqlite3.Connection, worker: WorkerLock) -> list[str]:
+def _find_dead_workers(at: SqlConnection, worker: HostWorker) -> list[str]:
     """The workers that are dead and have unfinished runs."""
     owners = (owner for (owner,) in select_rows(at, _SELECT_WORKERS) if owner != worker.id)
-    return [owner for owner in owners if not worker.is_alive(owner)]
+    return [owner for owner in owners if not worker.is_alive(owner, at)]
 
 
-def _mark_interrupted(at: sqlite3.Connection, worker: WorkerLock, now: float) -> int:
+def _mark_interrupted(at: SqlConnection, worker: HostWorker, now: float) -> int:
     """End runs of workers that are dead. Returns how many there were, at most 100 for each worker."""
     error = RunInterrupted("the worker process has ended; how far the skill got is unknown")
     owners = _find_dead_workers(at, worker)
@@ -327,7 +339,7 @@ def _mark_interrupted(at: sqlite3.Connection, worker: WorkerLock, now: float) ->
     return len(found)
 
 
-def _delete_old(at: sqlite3.Connection, *, before: float, max_kept: int) -> bool:
+def _delete_old(at: SqlConnection, *, before: float, max_kept: int) -> bool:
     """Remove runs that ended before that time, and all but the newest `max_kept`; False if there may be more."""
     kept = select_rows(at, _SELECT_OLDEST_KEPT, (max(max_kept - 1, 0),))
     limit = max(before, kept[0][0]) if kept else before
@@ -337,8 +349,12 @@ def _delete_old(at: sqlite3.Connection, *, before: float, max_kept: int) -> bool
     return len(old) < _DELETE_BATCH
 
 
-def _append_events(at: sqlite3.Connection, run_id: str, shown: Sequence[PendingEvent]) -> int:
+def _append_events(at: SqlConnection, run_id: str, shown: Sequence[PendingEvent]) -> int:
     """Number and insert events; returns the last number."""
+    at.lock(f"run {run_id}")
+    if any(one.may_be_stored for one in shown):
+        known = set(select_rows(at, _SELECT_SINCE, (run_id, min(one.at for one in shown))))
+        shown = [one for one in shown if (one.kind, one.at, one.data) not in known]
     ((last,),) = select_rows(at, _SELECT_LAST_SEQ, (run_id,))
     numbered = enumerate(shown, last + 1)
     at.executemany(_INSERT_EVENT, [(run_id, number, one.kind, one.at, one.data) for number, one in numbered])
@@ -381,6 +397,10 @@ class LiveRun:
         if self._writing is not None:
             await asyncio.wait([self._writing])
         await self._end(state, result)
+
+    @property
+    def is_started(self) -> bool:
+        return self._doing is not None
 
     def cancel(self) -> None:
         """Cancel the skill. Safe to call twice, and after the end."""
@@ -509,15 +529,20 @@ def format_log(events: Sequence[RunEvent]) -> str:
 class Runs:
     """The runs of a host, accessed from one worker. Belongs to one event loop."""
 
-    def __init__(self, store: Database, limits: AsyncRunLimits | None = None) -> None:
+    def __init__(
+        self, store: Database, limits: AsyncRunLimits | None = None, *, worker: HostWorker | None = None
+    ) -> None:
         self._store = store
         self._limits = limits or AsyncRunLimits()
-        self._worker = WorkerLock(store.path)
+        self._worker = worker or open_worker(store)
         self._live: dict[str, LiveRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._maintenance: asyncio.Task[None] | None = None
         self._followers: dict[str, set[asyncio.Event]] = {}
+        self._changed = asyncio.Event()
         self._tidied = 0.0
+        self._doubtful: set[str] = set()
+        """Runs that were not started, because it is unknown whether they were stored."""
 
     @property
     def live_count(self) -> int:
@@ -549,10 +574,15 @@ class Runs:
         output = RunOutput(self._limits.output_bytes, self._limits.max_events)
         live = self._live[run.id] = LiveRun(run, self._store, output, lambda: self._notify(run.id))
         try:
-            await self._store.write(lambda at: (self._worker.hold(), _insert_run(at, run)))
-        except BaseException:
+            await self._store.write(lambda at: (self._worker.hold(at), _insert_run(at, run)))
+        except BaseException as error:
             del self._live[run.id]
+            if isinstance(error, StoreUnavailable) and self._store.is_shared:
+                # It may have been stored before the connection was lost.
+                self._doubtful.add(run.id)
+                self._start_maintenance()
             raise
+        self._notify(run.id)
         self._start_task(live, make, run.id)
         return run
 
@@ -658,12 +688,15 @@ class Runs:
         if self._maintenance is not None:
             self._maintenance.cancel()
             await asyncio.wait([self._maintenance])
-        self._worker.close()
+        await asyncio.to_thread(self._worker.close)
 
     def _start_task(self, live: LiveRun, make: RunFunction, run_id: str) -> None:
         task = asyncio.get_running_loop().create_task(live.run(make))
         self._tasks.add(task)
         task.add_done_callback(lambda task: self._on_done(task, run_id))
+        self._start_maintenance()
+
+    def _start_maintenance(self) -> None:
         if self._maintenance is None or self._maintenance.done():
             self._maintenance = asyncio.get_running_loop().create_task(self._maintain())
 
@@ -673,7 +706,15 @@ class Runs:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("run %s failed because of a bug in the host", run_id, exc_info=error)
 
+    async def wait_for_change(self, timeout: float) -> None:
+        """Wait until a run of this worker starts, writes something or ends, at most this time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._changed.wait()
+
     def _notify(self, run_id: str) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
         for wake in self._followers.get(run_id, ()):
             wake.set()
 
@@ -713,7 +754,7 @@ class Runs:
     async def _is_orphan(self, run: Run) -> bool:
         if run.ended is not None or run.worker == self._worker.id:
             return False
-        return not await self._store.read(lambda _: self._worker.is_alive(run.worker))
+        return not await self._store.read(lambda at: self._worker.is_alive(run.worker, at))
 
     async def _interrupt_orphans(self) -> None:
         now = time.time()
@@ -721,12 +762,20 @@ class Runs:
 
     async def _maintain(self) -> None:
         """While there are runs: cancel runs on request, remove old ones."""
-        while self._live:
+        while self._live or self._doubtful:
             await asyncio.sleep(self._limits.poll_seconds)
+            started = {run_id: live for run_id, live in self._live.items() if live.is_started}
             try:
-                for run_id in await self._store.read(lambda at: _select_to_cancel(at, self._worker.id)):
-                    if run_id in self._live:
-                        self._live[run_id].cancel()
+                own = await self._store.read(lambda at: _select_own(at, self._worker.id))
+                for run_id, live in started.items():
+                    if run_id not in own:
+                        # Others took this worker for dead. A run that has just ended by itself ignores this.
+                        live.stop()
+                    elif own[run_id]:
+                        live.cancel()
+                for run_id in tuple(self._doubtful):
+                    await self._store.write(lambda at, run_id=run_id: _delete_queued(at, run_id))
+                    self._doubtful.discard(run_id)
                 await self._clean_up()
             except StoreUnavailable as error:
                 _log.warning("cannot maintain asynchronous runs: %s", error)

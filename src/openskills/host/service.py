@@ -171,12 +171,33 @@ def _compile_schema(schema: Mapping[str, Any] | None, skill: str, name: str) -> 
 
 
 def _find_violations(validator: Any, value: Mapping[str, Any], root: str) -> Iterator[dict[str, str]]:
-    for error in islice(validator.iter_errors(value), MAX_VIOLATIONS):
+    errors = (error for one in validator.iter_errors(value) for error in _select_errors(one))
+    for error in islice(errors, MAX_VIOLATIONS):
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
         field = _shorten(root + "".join(steps))
         rule = str(error.schema_path[-1]) if error.schema_path else "schema"
         pointer = _shorten(_build_pointer(error))
         yield {"field": field, "pointer": pointer, "message": f"{field}: {_shorten(error.message)}", "rule": rule}
+
+
+def _select_errors(error: Any) -> Sequence[Any]:
+    """The errors to report for one: of `oneOf` and `anyOf` those of the alternative that was probably meant.
+
+    That is the one whose type, constants and enumerations fit and that lacks the fewest fields, if there is only one.
+    """
+    alternatives = error.kind.context if error.kind.name in ("oneOf", "anyOf") else ()
+    depth = len(error.instance_path)
+
+    def is_other(one: Any) -> bool:
+        below, name = len(one.instance_path) - depth, one.kind.name
+        return (name == "type" and below == 0) or (name in ("const", "enum") and below <= 1)
+
+    meant = [found for found in alternatives if not any(map(is_other, found))]
+    lacking = [sum(one.kind.name == "required" for one in found) for found in meant]
+    chosen = [found for found, count in zip(meant, lacking, strict=True) if count == min(lacking)]
+    if len(chosen) != 1 or not chosen[0]:
+        return [error]
+    return [inner for one in chosen[0] for inner in _select_errors(one)]
 
 
 def _build_pointer(error: Any) -> str:
@@ -357,6 +378,8 @@ class Host:
         self._interrupted: set[asyncio.Task[Any]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
+        # It will stop soon and is not ready any more, but serves invocations until it is draining.
+        self.stopping = False
         self.draining = False
 
     @property
@@ -472,6 +495,12 @@ class Host:
                 yield
         finally:
             self._leave(task)
+
+    def describe_use(self, key: LimitedKey) -> dict[str, Any]:
+        """What a key uses of its limits in this worker: calls that run and wait, and those left of its rate limit."""
+        running, waiting = self._admission.count_calls(key.name)
+        state = self._admission.rate_state(key)
+        return {"running": running, "waiting": waiting, "calls_left": None if state is None else state.remaining}
 
     def count_request(self, principal: Principal) -> None:
         """Count a request that starts nothing, such as listing tools. Raises `TooManyRequests`.

@@ -11,12 +11,14 @@ Everything is below one directory:
 
 A blob is complete before a row names it, and a row is complete before a link shows it. What no row names is removed
 after `ORPHAN_SECONDS`.
+
+With PostgreSQL the rows are there instead of in `skills.db`, and so are the contents, in pieces: each host gets those
+that it lacks, checks their digest, and has its own blobs, trees and links.
 """
 
 import asyncio
 import os
 import secrets
-import sqlite3
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,10 +27,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from openskills.catalog.sources.archive import UnpackLimits, hash_content, unpack
-from openskills.errors import Forbidden, InvalidArgument, NameTaken, UnknownUpload
+from openskills.errors import Forbidden, InvalidArgument, NameTaken, StoreUnavailable, UnknownUpload
 from openskills.filesystem import flush_directory, make_private, remove_unused, scratch_directory
-from openskills.host.database import UPLOAD_DATABASE, Database
-from openskills.sql import select_rows
+from openskills.host.database import CHANGE_UPLOADS, UPLOAD_DATABASE, Database, read_changes, record_change
+from openskills.postgres import PostgresUrl
+from openskills.sql import SqlConnection, select_rows
 
 T = TypeVar("T")
 
@@ -147,16 +150,26 @@ _VERSIONS = """
 SELECT v.id, v.skill, v.number, s.name, v.description, v.digest, v.size, v.created
 FROM versions v JOIN skills s ON s.id = v.skill
 """
+_INSERT_PART = "INSERT INTO blob_parts (digest, number, data) VALUES (?, ?, ?)"
+_SELECT_PART = "SELECT data FROM blob_parts WHERE digest = ? AND number = ?"
+_DELETE_UNUSED_PARTS = """
+    DELETE FROM blob_parts WHERE digest NOT IN (SELECT digest FROM versions UNION SELECT digest FROM files)
+"""
+_PART_BYTES = 1024 * 1024
 _FILES = "SELECT id, owner, name, mime_type, purpose, digest, size, created, expires FROM files"
 
 
 class SkillStore:
-    """The uploads of a host. `close` it. Several processes can use the same directory."""
+    """The uploads of a host. `close` it. Several processes can use the same directory.
 
-    def __init__(self, root: Path, quota: UploadQuota) -> None:
+    With an `address`, hosts with other directories have the same uploads.
+    """
+
+    def __init__(self, root: Path, quota: UploadQuota, address: PostgresUrl | None = None) -> None:
         self._root = root
         self._quota = quota
-        self._database = Database(root / "skills.db", profile=UPLOAD_DATABASE)
+        self._database = Database(address or root / "skills.db", profile=UPLOAD_DATABASE)
+        self._seen = 0
 
     @property
     def live(self) -> Path:
@@ -167,8 +180,23 @@ class SkillStore:
         """Create the directories, and finish what a killed process has left unfinished."""
         for name in ("incoming", "blobs", "trees", "live/shared", "live/keys"):
             await asyncio.to_thread(make_private, self._root / name)
+        await self.refresh()
         await self._database.write(self._link_all)
         await self.sweep()
+
+    async def refresh(self) -> bool:
+        """With PostgreSQL: get what other hosts have changed. Returns whether there was something."""
+        if not self._database.is_shared:
+            return False
+        changes = (await self._database.read(read_changes)).get(CHANGE_UPLOADS, 0)
+        if changes == self._seen:
+            return False
+        # Before the links, because those are made in a transaction for which others wait.
+        for digest in await self._database.read(_select_served_digests):
+            await self.fetch_blob(digest)
+        await self._database.write(self._link_all)
+        self._seen = changes
+        return True
 
     async def close(self) -> None:
         await self._database.close()
@@ -179,8 +207,14 @@ class SkillStore:
         with scratch_directory(self._root / "incoming") as directory:
             yield directory
 
-    def open_blob(self, digest: str) -> Path:
-        """The file with the content of this digest."""
+    async def fetch_blob(self, digest: str) -> Path:
+        """The file with the content of this digest; if it is missing, it is read from PostgreSQL."""
+        path = self._get_blob(digest)
+        if self._database.is_shared and not path.exists():
+            await self._database.read(lambda at: self._download(at, digest))
+        return path
+
+    def _get_blob(self, digest: str) -> Path:
         return self._root / "blobs" / digest
 
     async def create(self, access: UploadAccess, staged: StagedSkill, display_name: str) -> StoredSkill:
@@ -191,7 +225,8 @@ class SkillStore:
         await self._database.read(lambda connection: self._check_quota(connection, owner, staged.size))
         await asyncio.to_thread(self._place_skill, staged)
 
-        def insert(connection: sqlite3.Connection) -> StoredSkill:
+        def insert(connection: SqlConnection) -> StoredSkill:
+            self._begin_change(connection, staged.digest)
             known = select_rows(connection, "SELECT id FROM skills WHERE owner = ? AND name = ?", (owner, staged.name))
             if known:
                 raise NameTaken(staged.name, known[0][0])
@@ -211,7 +246,8 @@ class SkillStore:
     ) -> StoredVersion:
         """Store another version; with `default` the host serves it from now on."""
 
-        def insert(connection: sqlite3.Connection) -> tuple[StoredSkill, StoredVersion]:
+        def insert(connection: SqlConnection) -> tuple[StoredSkill, StoredVersion]:
+            self._begin_change(connection, staged.digest)
             skill = _get_skill(connection, access, skill_id)
             access.check_change(skill.owner)
             if skill.name != staged.name:
@@ -226,7 +262,7 @@ class SkillStore:
             connection.execute(change, (number, chosen, now, skill_id))
             return skill, _get_version(connection, skill, version_id)
 
-        def check(connection: sqlite3.Connection) -> None:
+        def check(connection: SqlConnection) -> None:
             self._check_quota(connection, _get_skill(connection, access, skill_id).owner, staged.size)
 
         await self._database.read(check)
@@ -239,6 +275,12 @@ class SkillStore:
         """The skills that the caller may see, by age, and whether there are more."""
         where, arguments = "s.owner IN (?, '')", (access.owner,)
         return await self._list(_SKILLS, "s.id", where, arguments, page, lambda row: StoredSkill(*row))
+
+    async def list_private(self) -> Sequence[StoredSkill]:
+        """The skills of all keys that the host serves to their owners only, by name."""
+        where = "WHERE s.owner != '' AND s.default_version > 0 ORDER BY s.name, s.owner"
+        rows = await self._database.read(lambda connection: select_rows(connection, f"{_SKILLS} {where}"))
+        return [StoredSkill(*row) for row in rows]
 
     async def get_skill(self, access: UploadAccess, skill_id: str) -> StoredSkill:
         """A skill that the caller may see. Raises `UnknownUpload`, also for skills of others."""
@@ -254,7 +296,7 @@ class SkillStore:
     async def get_version(self, access: UploadAccess, skill_id: str, version: str) -> StoredVersion:
         """A version by number or id, or the one that is `latest` or `default`."""
 
-        def find(connection: sqlite3.Connection) -> StoredVersion:
+        def find(connection: SqlConnection) -> StoredVersion:
             return _get_version(connection, _get_skill(connection, access, skill_id), version)
 
         return await self._database.read(find)
@@ -262,7 +304,8 @@ class SkillStore:
     async def set_default(self, access: UploadAccess, skill_id: str, version: str) -> StoredSkill:
         """Let the host serve this version."""
 
-        def update(connection: sqlite3.Connection) -> StoredSkill:
+        def update(connection: SqlConnection) -> StoredSkill:
+            self._begin_change(connection)
             skill = _get_skill(connection, access, skill_id)
             access.check_change(skill.owner)
             number = _get_version(connection, skill, version).number
@@ -277,7 +320,8 @@ class SkillStore:
     async def remove_skill(self, access: UploadAccess, skill_id: str, *, with_versions: bool) -> StoredSkill:
         """Remove a skill. Raises `InvalidArgument` if it has versions, unless they are removed with it."""
 
-        def remove(connection: sqlite3.Connection) -> StoredSkill:
+        def remove(connection: SqlConnection) -> StoredSkill:
+            self._begin_change(connection)
             skill = _get_skill(connection, access, skill_id)
             access.check_change(skill.owner)
             if skill.latest and not with_versions:
@@ -295,7 +339,8 @@ class SkillStore:
     ) -> StoredVersion:
         """Remove a version. If it was the default, the latest one that is left becomes the default."""
 
-        def remove(connection: sqlite3.Connection) -> tuple[StoredSkill, StoredVersion]:
+        def remove(connection: SqlConnection) -> tuple[StoredSkill, StoredVersion]:
+            self._begin_change(connection)
             skill = _get_skill(connection, access, skill_id)
             access.check_change(skill.owner)
             found = _get_version(connection, skill, version)
@@ -324,7 +369,8 @@ class SkillStore:
         await self._database.read(lambda connection: self._check_quota(connection, owner, size))
         await asyncio.to_thread(self._place_blob, content, digest)
 
-        def insert(connection: sqlite3.Connection) -> StoredFile:
+        def insert(connection: SqlConnection) -> StoredFile:
+            self._begin_change(connection, digest)
             self._check_quota(connection, owner, size)
             file = StoredFile(_new_id("file"), owner, name, mime_type, purpose, digest, size, time.time(), expires)
             row = (file.id, owner, name, mime_type, purpose, digest, size, file.created, expires)
@@ -349,7 +395,7 @@ class SkillStore:
     async def remove_file(self, access: UploadAccess, file_id: str) -> StoredFile:
         """Remove a file."""
 
-        def remove(connection: sqlite3.Connection) -> StoredFile:
+        def remove(connection: SqlConnection) -> StoredFile:
             file = _get_file(connection, access, file_id)
             access.check_change(access.writes or "")
             connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
@@ -360,8 +406,10 @@ class SkillStore:
     async def sweep(self, after: float = ORPHAN_SECONDS) -> None:
         """Remove expired files, and contents that nothing has needed for `after` seconds."""
 
-        def list_used(connection: sqlite3.Connection) -> frozenset[str]:
+        def list_used(connection: SqlConnection) -> frozenset[str]:
+            connection.lock(CHANGE_UPLOADS)
             connection.execute("DELETE FROM files WHERE expires < ?", (time.time(),))
+            connection.execute(_DELETE_UNUSED_PARTS)
             used = select_rows(connection, "SELECT digest FROM versions UNION SELECT digest FROM files")
             # In the transaction, so that no version is added between the two.
             for name in ("blobs", "trees"):
@@ -386,14 +434,14 @@ class SkillStore:
         rows = await self._database.read(lambda connection: select_rows(connection, sql, given))
         return [build(row) for row in rows[: page.limit]], len(rows) > page.limit
 
-    def _check_quota(self, connection: sqlite3.Connection, owner: str, size: int) -> None:
+    def _check_quota(self, connection: SqlConnection, owner: str, size: int) -> None:
         ((uploads, total),) = select_rows(
             connection,
             """
-            SELECT count(*), coalesce(sum(size), 0) FROM (
+            SELECT count(*), CAST(coalesce(sum(size), 0) AS BIGINT) FROM (
                 SELECT v.size FROM versions v JOIN skills s ON s.id = v.skill WHERE s.owner = ?
                 UNION ALL SELECT size FROM files WHERE owner = ?
-            )
+            ) AS uploads
             """,
             (owner, owner),
         )
@@ -412,11 +460,11 @@ class SkillStore:
     def _place_tree(self, digest: str) -> None:
         tree = self._root / "trees" / digest
         if not tree.is_dir():
-            unpack(self.open_blob(digest), tree, limits=_OWN_LIMITS)
+            unpack(self._get_blob(digest), tree, limits=_OWN_LIMITS)
         os.utime(tree)
 
     def _place_blob(self, content: Path, digest: str) -> None:
-        blob = self.open_blob(digest)
+        blob = self._get_blob(digest)
         if not blob.exists():
             with content.open("rb") as file:
                 os.fsync(file.fileno())
@@ -426,18 +474,43 @@ class SkillStore:
             flush_directory(blob.parent)
         os.utime(blob)
 
+    def _begin_change(self, connection: SqlConnection, digest: str | None = None) -> None:
+        """Wait for other changes, and let other hosts know of this one; with a digest, give them the content."""
+        connection.lock(CHANGE_UPLOADS)
+        if not self._database.is_shared:
+            return
+        record_change(connection, CHANGE_UPLOADS)
+        if digest is not None:
+            insert_blob(connection, self._get_blob(digest), digest)
+
+    def _download(self, connection: SqlConnection, digest: str) -> None:
+        """Write the blob of this digest from its pieces. Raises `StoreUnavailable` if they are missing or damaged."""
+        with self.receive() as directory:
+            content = directory / digest
+            number = 0
+            with content.open("wb") as file:
+                while rows := select_rows(connection, _SELECT_PART, (digest, number)):
+                    file.write(rows[0][0])
+                    number += 1
+            if not number or hash_content(content)[0] != digest:
+                what = "is damaged" if number else "is missing"
+                raise StoreUnavailable(f"the content {digest} of an upload {what} in the database of uploads")
+            self._place_blob(content, digest)
+
     async def _update_links(self, owner: str) -> None:
         await self._database.write(lambda connection: self._link_owner(connection, owner))
 
-    def _link_all(self, connection: sqlite3.Connection) -> None:
+    def _link_all(self, connection: SqlConnection) -> None:
+        connection.lock(CHANGE_UPLOADS)
         owners = {owner for (owner,) in select_rows(connection, "SELECT DISTINCT owner FROM skills")}
         with suppress(FileNotFoundError):
             owners |= set(os.listdir(self.live / "keys"))
         for owner in owners | {SHARED}:
             self._link_owner(connection, owner)
 
-    def _link_owner(self, connection: sqlite3.Connection, owner: str) -> None:
+    def _link_owner(self, connection: SqlConnection, owner: str) -> None:
         """Make the links of an owner agree with the rows. In a transaction, so that processes take turns."""
+        connection.lock(CHANGE_UPLOADS)
         wanted = dict(
             select_rows(
                 connection,
@@ -454,6 +527,8 @@ class SkillStore:
             if name not in wanted:
                 (directory / name).unlink()
         for name, digest in wanted.items():
+            if self._database.is_shared and not self._get_blob(digest).exists():
+                self._download(connection, digest)
             self._place_tree(digest)
             link, target = directory / name, f"{depth}/trees/{digest}/{name}"
             if not link.is_symlink() or os.readlink(link) != target:
@@ -466,26 +541,45 @@ class SkillStore:
         return self.live / "shared" if owner == SHARED else self.live / "keys" / owner
 
 
+def insert_blob(connection: SqlConnection, path: Path, digest: str) -> bool:
+    """Store the content of a file in pieces; returns False if it was stored before."""
+    if select_rows(connection, _SELECT_PART, (digest, 0)):
+        return False
+    with path.open("rb") as file:
+        number = 0
+        # At least one piece, also of an empty file.
+        while (data := file.read(_PART_BYTES)) or not number:
+            connection.execute(_INSERT_PART, (digest, number, data))
+            number += 1
+    return True
+
+
+def _select_served_digests(connection: SqlConnection) -> list[str]:
+    """The digests of the versions that hosts serve."""
+    sql = "SELECT DISTINCT v.digest FROM skills s JOIN versions v ON v.skill = s.id AND v.number = s.default_version"
+    return [digest for (digest,) in select_rows(connection, sql)]
+
+
 def _new_id(kind: str) -> str:
     # Sorted by time.
     return f"{kind}_{time.time_ns() // 1000:014x}{secrets.token_hex(8)}"
 
 
-def _insert_version(connection: sqlite3.Connection, skill_id: str, number: int, staged: StagedSkill, now: float) -> str:
+def _insert_version(connection: SqlConnection, skill_id: str, number: int, staged: StagedSkill, now: float) -> str:
     version_id = _new_id("skillver")
     row = (version_id, skill_id, number, staged.description, staged.digest, staged.size, now)
     connection.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     return version_id
 
 
-def _get_skill(connection: sqlite3.Connection, access: UploadAccess, skill_id: str) -> StoredSkill:
+def _get_skill(connection: SqlConnection, access: UploadAccess, skill_id: str) -> StoredSkill:
     rows = select_rows(connection, f"{_SKILLS} WHERE s.id = ? AND s.owner IN (?, '')", (skill_id, access.owner))
     if not rows:
         raise UnknownUpload("skill", skill_id)
     return StoredSkill(*rows[0])
 
 
-def _get_version(connection: sqlite3.Connection, skill: StoredSkill, version: str) -> StoredVersion:
+def _get_version(connection: SqlConnection, skill: StoredSkill, version: str) -> StoredVersion:
     named = {"latest": skill.latest, "default": skill.default}.get(version)
     if named is None and version.isascii() and version.isdigit() and len(version) < 16:
         named = int(version)
@@ -498,7 +592,7 @@ def _get_version(connection: sqlite3.Connection, skill: StoredSkill, version: st
     return StoredVersion(*rows[0])
 
 
-def _get_file(connection: sqlite3.Connection, access: UploadAccess, file_id: str) -> StoredFile:
+def _get_file(connection: SqlConnection, access: UploadAccess, file_id: str) -> StoredFile:
     now = time.time()
     where = "id = ? AND owner = ? AND coalesce(expires, ?) >= ?"
     rows = select_rows(connection, f"{_FILES} WHERE {where}", (file_id, access.owner, now, now))

@@ -1,4 +1,4 @@
-"""The tables of the host's databases as migration steps.
+"""The tables of the host's databases as migration steps, for SQLite and PostgreSQL (`postgres.translate_step`).
 
 A released step is never changed; changes are new steps.
 """
@@ -97,13 +97,47 @@ STEPS: tuple[MigrationStep, ...] = (
     ),
     (
         "ALTER TABLE history ADD COLUMN state TEXT NOT NULL DEFAULT 'failed'",
-        "UPDATE history SET state = 'succeeded' WHERE success",
+        "UPDATE history SET state = 'succeeded' WHERE success <> 0",
         "ALTER TABLE history ADD COLUMN isolation TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE history ADD COLUMN memory_bytes INTEGER",
         # Names and milliseconds of the phases, as JSON.
         "ALTER TABLE history ADD COLUMN phases TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE runs ADD COLUMN kind TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE runs ADD COLUMN request BLOB",
+    ),
+    (
+        # What several hosts share in PostgreSQL; with SQLite there are files instead.
+        "CREATE TABLE workers (id TEXT NOT NULL PRIMARY KEY, beat REAL NOT NULL)",
+        # `scopes` and `limits` are JSON.
+        """
+        CREATE TABLE api_keys (
+            name TEXT NOT NULL PRIMARY KEY,
+            digest TEXT NOT NULL UNIQUE,
+            hint TEXT NOT NULL,
+            created TEXT NOT NULL,
+            expires TEXT,
+            scopes TEXT NOT NULL,
+            role TEXT NOT NULL,
+            limits TEXT NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE rate_buckets (
+            name TEXT NOT NULL PRIMARY KEY,
+            tokens REAL NOT NULL,
+            taken INTEGER NOT NULL,
+            at REAL NOT NULL
+        )
+        """,
+        # Numbers that grow with every change of keys and skills.
+        "CREATE TABLE host_changes (name TEXT NOT NULL PRIMARY KEY, number INTEGER NOT NULL)",
+        # Calls that are running, as JSON. They have no row in the history yet.
+        "CREATE TABLE history_starts (id TEXT NOT NULL PRIMARY KEY, worker TEXT NOT NULL, data TEXT NOT NULL)",
+        "CREATE INDEX runs_by_worker ON runs (worker, ended)",
+    ),
+    (
+        "ALTER TABLE workers ADD COLUMN machine TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE workers ADD COLUMN pid INTEGER NOT NULL DEFAULT 0",
     ),
 )
 
@@ -149,6 +183,18 @@ UPLOAD_STEPS: tuple[MigrationStep, ...] = (
         )
         """,
         "CREATE INDEX files_by_owner ON files (owner, id)",
+    ),
+    (
+        # Contents in pieces, only in PostgreSQL: other hosts get them from here.
+        """
+        CREATE TABLE blob_parts (
+            digest TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            data BLOB NOT NULL,
+            PRIMARY KEY (digest, number)
+        )
+        """,
+        "CREATE TABLE host_changes (name TEXT NOT NULL PRIMARY KEY, number INTEGER NOT NULL)",
     ),
 )
 """The tables of the database of uploads, which is a file of its own."""

@@ -80,6 +80,10 @@ class BranchedConversation(Conversation):
         """See `Conversation.has_commands_of`."""
         return self._trunk.has_commands_of(agent)
 
+    async def check_lease(self) -> None:
+        """See `Conversation.check_lease`."""
+        await self._trunk.check_lease()
+
     def check_command(self, identity: str) -> None:
         """See `Conversation.check_command`."""
         self._trunk.check_command(identity)

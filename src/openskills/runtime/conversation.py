@@ -1,30 +1,190 @@
-"""`Conversation`: the state, log, workspace and files that its agents share; and the pool of open conversations."""
+"""`Conversation`: the state, log, workspace and files that its agents share; its lease; the pool of open ones."""
 
 import asyncio
+import hashlib
+import logging
+import os
+import platform
+import re
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openskills.artifacts.store import Scope
 from openskills.concurrency import LoopEndCallback, shield_until_done
-from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError
+from openskills.errors import ExecutorUnavailable, InvalidArgument, LeaseLost, SessionInUse, SkillError
 from openskills.executors.commands import CommandRules, CommandRunner
 from openskills.executors.interactive import InteractiveCommands, ProcessOwner, ProcessTable
+from openskills.executors.supervisor import read_boot_and_namespace
 from openskills.prompt.usage import Ledger
 from openskills.session.events import STATE_UPDATE, Event, apply_delta, new_event
 from openskills.session.keys import build_delta, migrate_keys, state_from_keys, state_to_keys
 from openskills.session.state import RecordedChange, SkillState, Unloaded, apply_changes
-from openskills.session.store import SessionKey, SessionStore
+from openskills.session.store import Session, SessionKey, SessionLease, SessionStore
 from openskills.tools.approvals import Approvals
 from openskills.tools.loaded_texts import LoadedTexts
 from openskills.tools.names import LOAD, SELECT
 from openskills.tools.uploads import Uploads
 
+_LOG = logging.getLogger("openskills")
 _AFTER_LAST_EVENT = 2**53
 _MAX_LOST_COMMANDS = 64
+
+
+_RENEWALS_PER_TTL = 3
+_SAFE_SHARE = 0.9  # of a lease: clocks of machines do not run equally fast
+_POLL_SECONDS = 0.25
+_HOLDER = re.compile(r"process ([0-9]{1,10}) on .* \(runtime .*, boot ([0-9a-f]{12})\)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTerms:
+    """Who takes leases, how many seconds they last without renewal, and how many to wait for another holder."""
+
+    holder: str
+    ttl: float
+    wait: float = 0.0
+
+
+def describe_holder(runtime: str) -> str:
+    """The holder of leases, for people, too: the process, its machine, the runtime in it, and the boot of the machine.
+
+    Other processes of this boot and pid namespace recognise by it that the process has died.
+    """
+    named = f"process {os.getpid()} on {platform.node() or 'this machine'} (runtime {runtime}"
+    boot = _digest_boot()
+    return f"{named}, boot {boot})" if boot else f"{named})"
+
+
+def is_dead_holder(holder: str) -> bool:
+    """Whether the process of `describe_holder` has certainly died: it was one of this boot and pid namespace.
+
+    False for processes of other machines and containers, and for those whose pid was used again.
+    """
+    match = _HOLDER.fullmatch(holder)
+    if match is None or match[2] != _digest_boot():
+        return False
+    try:
+        os.kill(int(match[1]), 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return False
+
+
+def _digest_boot() -> str:
+    try:
+        parts = (platform.node(), *read_boot_and_namespace())
+    except OSError:
+        return ""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+class HeldLease:
+    """The lease of an open conversation, renewed in the background until it is closed. It belongs to one event loop."""
+
+    def __init__(self, store: SessionStore, lease: SessionLease, ttl: float, began: float) -> None:
+        self.holder = lease.holder
+        self.epoch = lease.epoch
+        self._store = store
+        self._lease = lease
+        self._ttl = ttl
+        self._deadline = began + ttl * _SAFE_SHARE
+        self._lost: LeaseLost | None = None
+        self._loop = asyncio.get_running_loop()
+        self._renewing: asyncio.Task[None] | None = None
+        # A timer, not a task that waits: a loop may be closed while a conversation is open.
+        self._timer = self._loop.call_later(ttl / _RENEWALS_PER_TTL, self._start_renewal)
+
+    @staticmethod
+    async def acquire(store: SessionStore, key: SessionKey, terms: LeaseTerms) -> "tuple[HeldLease, Session | None]":
+        """Take the lease and read the session without its events. Raises `SessionInUse` after `LeaseTerms.wait`.
+
+        The lease of a process of this machine that has died is ended at once.
+        """
+        until = _read_clock() + terms.wait
+        while True:
+            began = _read_clock()
+            asking = asyncio.ensure_future(store.acquire_lease(key, terms.holder, ttl=terms.ttl))
+            try:
+                lease, found = await shield_until_done(asking)
+            except SessionInUse as error:
+                if is_dead_holder(error.holder) and await _end_lease(store, key, error.holder, terms.ttl):
+                    continue
+                left = until - _read_clock()
+                if left <= 0:
+                    raise
+                await asyncio.sleep(min(_POLL_SECONDS, left, max(error.seconds, 0.001)))
+                continue
+            except asyncio.CancelledError:
+                if asking.done() and not asking.cancelled() and asking.exception() is None:
+                    await store.release_lease(asking.result()[0])
+                raise
+            return HeldLease(store, lease, terms.ttl, began), found
+
+    async def check(self) -> None:
+        """Raise `LeaseLost` if another process may run the conversation; to be called before every side effect.
+
+        Asks the store only if the lease was not renewed in time, because this process was paused or its loop blocked.
+        """
+        if self._lost is not None:
+            raise self._lost.with_traceback(None)
+        if _read_clock() >= self._deadline:
+            await self._renew()
+
+    async def close(self) -> None:
+        """Release the lease, so that others need not wait for its end."""
+        if not self._loop.is_closed():
+            self._timer.cancel()
+        if self._renewing is not None and self._loop is asyncio.get_running_loop():
+            self._renewing.cancel()
+            await asyncio.wait([self._renewing])
+        if self._lost is None:
+            await self._store.release_lease(self._lease)
+
+    def _start_renewal(self) -> None:
+        self._renewing = self._loop.create_task(self._renew_in_background())
+
+    async def _renew_in_background(self) -> None:
+        try:
+            await self._renew()
+        except LeaseLost as error:
+            _LOG.warning("%s", error.message)
+            return
+        except SkillError as error:
+            # The store cannot be reached: tried again soon, and before the next command.
+            _LOG.warning("a lease was not renewed: %s", error.message)
+        self._timer = self._loop.call_later(self._ttl / _RENEWALS_PER_TTL, self._start_renewal)
+
+    async def _renew(self) -> None:
+        began = _read_clock()
+        try:
+            await self._store.renew_lease(self._lease, ttl=self._ttl)
+        except LeaseLost as error:
+            self._lost = error
+            raise
+        self._deadline = began + self._ttl * _SAFE_SHARE
+
+
+async def _end_lease(store: SessionStore, key: SessionKey, holder: str, ttl: float) -> bool:
+    """End the lease of a dead holder; False if another process has the lease by now."""
+    # A store gives a holder a new lease at any time, and the epoch of the last lease is only known to who took it.
+    try:
+        lease, _ = await store.acquire_lease(key, holder, ttl=ttl)
+    except SessionInUse:
+        return False
+    await store.release_lease(lease)
+    return True
+
+
+def _read_clock() -> float:
+    """Seconds of a clock that also runs while the machine sleeps, where there is one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(slots=True)
@@ -51,7 +211,13 @@ class Conversation:
         store: SessionStore,
         create_runner: Callable[[], Awaitable[CommandRunner]],
         cache: ConversationCache | None = None,
+        terms: LeaseTerms | None = None,
+        save: Callable[[CommandRunner], Awaitable[None]] | None = None,
     ) -> None:
+        """Without `terms`, no lease is taken: for a store that nobody else uses.
+
+        `save` is called with a runner after it was closed, while the lease is still held.
+        """
         self.scope = scope
         self.loop = asyncio.get_running_loop()
         self.state = SkillState()
@@ -61,6 +227,10 @@ class Conversation:
         self.user_count = 0
         self._store = store
         self._key = SessionKey(scope.app, scope.user, scope.session)
+        self._terms = terms
+        self._save = save
+        self._lease: HeldLease | None = None
+        self._is_lease_lent = False
         self._create_runner = create_runner
         self._runner: CommandRunner | None = None
         self._opening = asyncio.Lock()
@@ -73,13 +243,52 @@ class Conversation:
         self._listeners: list[Callable[[Event], None]] = []
 
     async def open(self, agent: str) -> None:
-        """Read the state from the store, migrating keys of older versions.
+        """Take the lease and read the state from the store, migrating keys of older versions.
 
-        The log is only read if it is needed to find out which agent such keys belong to.
+        The log is only read if it is needed to find out which agent such keys belong to. Raises `SessionInUse`.
         """
-        found = await self._store.get(self._key, after=_AFTER_LAST_EVENT)
+        found = await self._take_lease()
         if found is None:
             return
+        try:
+            await self._read_state(found, agent)
+        except BaseException:
+            await self._release_lease()
+            raise
+
+    async def _take_lease(self) -> Session | None:
+        """Read the session without its events, and take its lease; an agent of a parent uses the parent's."""
+        if self._terms is None:
+            return await self._store.get(self._key, after=_AFTER_LAST_EVENT)
+        lent = self._parent.lease if self._parent is not None else None
+        try:
+            self._lease, found = await HeldLease.acquire(
+                self._store, self._key, replace(self._terms, wait=0) if lent else self._terms
+            )
+        except SessionInUse as error:
+            if lent is None or error.holder != lent.holder:
+                raise
+            # The same store: the parent's runtime runs this conversation, and we are a part of it.
+            self._lease, self._is_lease_lent = lent, True
+            found = await self._store.get(self._key, after=_AFTER_LAST_EVENT)
+        return found
+
+    async def _release_lease(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None and not self._is_lease_lent:
+            await lease.close()
+
+    @property
+    def lease(self) -> HeldLease | None:
+        """The lease of the conversation while it is open."""
+        return self._lease
+
+    async def check_lease(self) -> None:
+        """Raise `LeaseLost` if another process may have continued the conversation. See `HeldLease.check`."""
+        if self._lease is not None:
+            await self._lease.check()
+
+    async def _read_state(self, found: Session, agent: str) -> None:
         if migrate_keys(found.state, agent, lambda _: None):
             found = await self._store.get(self._key) or found
         moved = migrate_keys(found.state, agent, lambda skill: _find_last_agent(skill, found.events))
@@ -132,14 +341,15 @@ class Conversation:
         return found.events if found else ()
 
     async def flush(self) -> None:
-        """Write pending events in order; those that fail are tried again the next time.
+        """Write pending events in order; those that fail are tried again the next time. Raises `LeaseLost`.
 
         If a hook of the store removed keys, the skills are unloaded here, too.
         """
         async with self._writing:
             while self._pending:
                 first = self._pending[0]
-                stored = await self._store.append(self._key, first)
+                epoch = self._lease.epoch if self._lease is not None else None
+                stored = await self._store.append(self._key, first, epoch=epoch)
                 self._pending.pop(0)
                 for listener in tuple(self._listeners):
                     listener(stored.event)
@@ -173,7 +383,7 @@ class Conversation:
         async with self._opening:
             if self._runner is None:
                 self._runner = await self._create_runner()
-            return self._runner.for_agent(agent, rules)
+            return self._runner.for_agent(agent, rules, guard=self.check_lease)
 
     def prepare_workspace(self) -> None:
         """Open the workspace in the background. If that fails, the first command tries again and reports it."""
@@ -241,6 +451,7 @@ class Conversation:
             with suppress(RuntimeError):
                 await self._runner.close()
             self.uploads.leave_workspace()
+            await self._release_lease()
 
     async def close(self) -> None:
         """Write pending events and close the workspace, even if writing fails; its files stay."""
@@ -249,17 +460,25 @@ class Conversation:
         try:
             await self.flush()
         finally:
-            for commands in self._commands.values():
-                await commands.close()
-            if self._preparing is not None:
-                self._preparing.cancel()
-                await asyncio.wait([self._preparing])
-            async with self._opening:
-                if self._runner is not None:
-                    await self._runner.close()
-                    self._runner = None
-                    # The cache must not keep closed workspaces in memory.
-                    self.uploads.leave_workspace()
+            try:
+                await self._close_workspace()
+            finally:
+                await self._release_lease()
+
+    async def _close_workspace(self) -> None:
+        for commands in self._commands.values():
+            await commands.close()
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait([self._preparing])
+        async with self._opening:
+            if self._runner is not None:
+                closed, self._runner = self._runner, None
+                await closed.close()
+                if self._save is not None:
+                    await self._save(closed)
+                # The cache must not keep closed workspaces in memory.
+                self.uploads.leave_workspace()
 
 
 def _find_last_agent(skill: str, events: Sequence[Event]) -> str | None:

@@ -1,6 +1,8 @@
 """`SkillRuntime`: skills, an executor and stores for any number of conversations."""
 
 import asyncio
+import logging
+import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from copy import copy
@@ -9,18 +11,27 @@ from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from openskills.arguments import check_arguments
-from openskills.artifacts.open import open_artifact_store
+from openskills.artifacts.open import open_artifact_store, open_object_store
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
 from openskills.concurrency import CrossLoopLock, shield_until_done
-from openskills.errors import ExecutorUnavailable
+from openskills.errors import ExecutorUnavailable, SkillError
+from openskills.executors.checkpoints import refresh_workspace, remove_checkpoints, save_workspace
 from openskills.executors.commands import CommandRules, CommandRunner, build_workspace_key, open_command_runner
 from openskills.executors.interactive import InteractiveCommands, ProcessOwner, ProcessTable
 from openskills.executors.open import open_executor
 from openskills.executors.policy import CommandPolicy
 from openskills.executors.protocol import Executor
+from openskills.executors.records.quota import Quota
+from openskills.executors.workspace import DirectoryWorkspace
 from openskills.runtime.branch import Branch, BranchedConversation
-from openskills.runtime.conversation import Conversation, ConversationCache, ConversationPool
+from openskills.runtime.conversation import (
+    Conversation,
+    ConversationCache,
+    ConversationPool,
+    LeaseTerms,
+    describe_holder,
+)
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.session import OverviewCache, SkillSession
 from openskills.session.events import check_id
@@ -34,6 +45,7 @@ from openskills.tools.loaded_texts import LoadedTexts
 from openskills.tools.names import build_continuation_hint
 from openskills.tools.tool import ToolContext
 
+_LOG = logging.getLogger("openskills")
 _MAX_OVERVIEWS = 8
 
 
@@ -42,9 +54,9 @@ class SkillRuntime:
     """Skills, an executor for their commands, and stores, for any number of conversations. Close it, or `async with`.
 
     `executor` is a name (`auto`, `sandbox`, `container`, `local`, …), an `Executor`, or None: then skills can be read
-    but not run. `artifacts` is a store or its address (`s3://bucket`), by default files in the state directory. `store`
-    keeps conversations: a store or its address (`sqlite:///sessions.db`, `postgresql://…`, `redis://…`), by default in
-    memory.
+    but not run. `artifacts` is a store or its address (`s3://bucket`), by default that of `open_artifact_store`.
+    `store` keeps conversations: a store or its address (`sqlite:///sessions.db`, `postgresql://…`, `redis://…`), by
+    default in memory. A conversation is open in one runtime at a time, on all machines that share the store.
     """
 
     def __init__(
@@ -69,6 +81,8 @@ class SkillRuntime:
         self.artifacts: ArtifactStore = artifacts
         self._executor = open_executor(executor, self.settings) if isinstance(executor, str) else executor
         self._owns_executor = isinstance(executor, str)
+        self._name = secrets.token_hex(4)
+        self._storage = open_object_store(self.settings.storage, self.settings) if self.settings.storage else None
         self._sessions = ConversationPool(self._create_conversation)
         # A lock lives while it is held or waited for.
         self._runs: WeakValueDictionary[Scope, CrossLoopLock] = WeakValueDictionary()
@@ -98,6 +112,7 @@ class SkillRuntime:
         With `inherit_from`, it starts with the loaded skills of another agent. With a `branch`, the state comes from
         there and is not stored. With a `parent`, which is a session of another runtime and stays open, commands use
         its workspace and files. Without `keep_commands`, interactive commands that still run at the end are killed.
+        Raises `SessionInUse` if another runtime has the conversation open for longer than `Settings.lease_wait`.
         """
         chosen = options or self.options
         check_id("agent", agent)
@@ -148,10 +163,12 @@ class SkillRuntime:
         return self._processes.count_running(app, user)
 
     async def remove_workspace(self, session: str, *, user: str = "local", app: str = "openskills") -> bool:
-        """Remove the workspace of a session that is not open, with its files; false if there is none."""
+        """Remove the workspace of a session that is not open, with its files and checkpoints; false without any."""
         if self._executor is None:
             return False
-        return await self._executor.remove(build_workspace_key(Scope(app, user, session)))
+        key = build_workspace_key(Scope(app, user, session))
+        was_saved = self._storage is not None and await remove_checkpoints(self._storage, key)
+        return await self._executor.remove(key) or was_saved
 
     def find_loop(self, scope: Scope) -> asyncio.AbstractEventLoop | None:
         """The event loop of a conversation's interactive commands, which can only be used there; None without any."""
@@ -178,12 +195,46 @@ class SkillRuntime:
         await self.close()
 
     def _create_conversation(self, scope: Scope, cache: ConversationCache) -> Conversation:
-        return Conversation(scope, self.store, lambda: self._open_runner(scope), cache)
+        settings = self.settings
+        terms = LeaseTerms(describe_holder(self._name), settings.lease_ttl, settings.lease_wait)
+        made: Conversation = Conversation(
+            scope,
+            self.store,
+            lambda: self._open_runner(made),
+            cache,
+            terms,
+            save=lambda runner: self._save_workspace(made, runner),
+        )
+        return made
 
-    async def _open_runner(self, scope: Scope) -> CommandRunner:
+    async def _open_runner(self, shared: Conversation) -> CommandRunner:
         if self._executor is None:
             raise ExecutorUnavailable("no executor; pass one to SkillRuntime, such as executor='sandbox'")
-        return await open_command_runner(self._executor, self.settings, scope, artifacts=self.artifacts)
+        runner = await open_command_runner(self._executor, self.settings, shared.scope, artifacts=self.artifacts)
+        workspace = runner.workspace
+        if self._storage is not None and isinstance(workspace, DirectoryWorkspace):
+            try:
+                epoch, owner = shared.lease.epoch if shared.lease else 0, workspace.owner
+                found = await refresh_workspace(workspace.directory, self._storage, runner.key, epoch, owner=owner)
+            except BaseException:
+                await runner.close()
+                raise
+            if found is not None:
+                runner.notes.extend(found.describe_loss())
+        return runner
+
+    async def _save_workspace(self, shared: Conversation, runner: CommandRunner) -> None:
+        """Save the files of a closed workspace, so that another machine can continue with them."""
+        workspace = runner.workspace
+        if self._storage is None or not isinstance(workspace, DirectoryWorkspace):
+            return
+        quota = Quota(max_bytes=self.settings.workspace_bytes, max_files=self.settings.workspace_files)
+        epoch = shared.lease.epoch if shared.lease else 0
+        try:
+            await save_workspace(workspace.directory, self._storage, runner.key, epoch, quota=quota)
+        except SkillError as error:
+            # The turn has ended, and its files are still here: the next one saves them.
+            _LOG.warning("the workspace of session %r was not saved: %s", shared.scope.session, error.message)
 
     def _create_session(self, shared: Conversation, agent: str, options: SessionOptions) -> SkillSession:
         rules = self._build_rules(shared, agent, options)

@@ -387,8 +387,8 @@ class SkillSession:
         """Run a tool call of the model. Errors of the model do not raise: the result has an `error`.
 
         A `call_id` must be unique in the conversation: `skill_run` answers a repeated call with its recorded result.
-        `revise` may replace the result before anything is written. Raises only if the session store fails to write; the
-        next call tries again.
+        `revise` may replace the result before anything is written. Raises only if the session store fails to write (the
+        next call tries again), and `LeaseLost` if another process has continued the conversation.
         """
         self._check_open()
         at = self._shared.tick()
@@ -398,6 +398,7 @@ class SkillSession:
             self._bind_telemetry(known),
             execute_tool(known, call_id=call_id or None, skill=self._find_skill_name(arguments)) as traced,
         ):
+            await self._shared.check_lease()
             result = await self._run_tool(name, arguments, call_id)
             if revise is not None:
                 result = await revise(result) or result

@@ -164,6 +164,10 @@ class SessionPool:
         finally:
             self._leave(opened)
 
+    def is_open(self, user: str, name: str) -> bool:
+        """Whether the session of this name is open."""
+        return (user, name) in self._open
+
     async def close_session(self, user: str, name: str) -> None:
         """Cancel the calls of a session, kill its commands and release its workspace. Safe to call twice."""
         opened = self._open.pop((user, name), None)

@@ -14,24 +14,32 @@ if TYPE_CHECKING:
     from openskills.session.sqlite import SqliteSessionStore
     from openskills.session.state import SkillState
     from openskills.session.store import (
+        NO_LEASE,
         AppendResult,
+        LeaseRecord,
         Session,
         SessionInfo,
         SessionKey,
+        SessionLease,
         SessionStore,
         build_append_result,
         sort_latest_first,
+        take_lease,
+        to_milliseconds,
     )
 
 __all__ = [
+    "NO_LEASE",
     "AppendResult",
     "Event",
+    "LeaseRecord",
     "MemorySessionStore",
     "PostgresSessionStore",
     "RedisSessionStore",
     "Session",
     "SessionInfo",
     "SessionKey",
+    "SessionLease",
     "SessionStore",
     "SkillState",
     "SqliteSessionStore",
@@ -49,6 +57,8 @@ __all__ = [
     "order_key",
     "parse_array",
     "sort_latest_first",
+    "take_lease",
+    "to_milliseconds",
 ]
 
 _MODULES = {
@@ -61,13 +71,18 @@ _MODULES = {
     "sqlite": ("SqliteSessionStore",),
     "state": ("SkillState",),
     "store": (
+        "NO_LEASE",
         "AppendResult",
+        "LeaseRecord",
         "Session",
         "SessionInfo",
         "SessionKey",
+        "SessionLease",
         "SessionStore",
         "build_append_result",
         "sort_latest_first",
+        "take_lease",
+        "to_milliseconds",
     ),
 }
 

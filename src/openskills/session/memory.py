@@ -1,6 +1,7 @@
 """A session store in memory, for tests and throw-away sessions."""
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -8,13 +9,18 @@ from openskills.arguments import check_arguments
 from openskills.errors import SessionConflict
 from openskills.session.events import Event, check_id
 from openskills.session.store import (
+    NO_LEASE,
     AppendEventHook,
     AppendResult,
+    LeaseRecord,
     Session,
     SessionInfo,
     SessionKey,
+    SessionLease,
     build_append_result,
     sort_latest_first,
+    take_lease,
+    to_milliseconds,
 )
 
 
@@ -35,20 +41,23 @@ class MemorySessionStore:
     def __init__(self, hook: AppendEventHook | None = None) -> None:
         self._hook = hook
         self._logs: dict[SessionKey, _SessionLog] = {}
+        self._leases: dict[SessionKey, LeaseRecord] = {}
+        # For all sessions, so that epochs grow although deleted sessions are forgotten.
+        self._last_epoch = 0
         self._lock = threading.Lock()
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
         """See `SessionStore.get`."""
         with self._lock:
-            log = self._logs.get(key)
-            if log is None:
-                return None
-            state, events, revision = dict(log.state), log.events[max(after, 0) :], len(log.events)
-        return Session(key, state, tuple(replace(event) for event in events), revision)
+            return self._read(key, max(after, 0))
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
         """See `SessionStore.append`."""
         with self._lock:
+            if epoch is not None:
+                self._leases.get(key, NO_LEASE).check_epoch(key, epoch)
             log = self._logs.get(key) or _SessionLog()
             if event.id in log.positions:
                 stored = log.events[log.positions[event.id]]
@@ -72,4 +81,46 @@ class MemorySessionStore:
     async def delete(self, key: SessionKey) -> bool:
         """See `SessionStore.delete`."""
         with self._lock:
+            self._forget_lease(key)
             return self._logs.pop(key, None) is not None
+
+    async def acquire_lease(self, key: SessionKey, holder: str, *, ttl: float) -> tuple[SessionLease, Session | None]:
+        """See `SessionStore.acquire_lease`."""
+        with self._lock:
+            last = self._leases.get(key, NO_LEASE)
+            taken = take_lease(key, last, holder, ttl=ttl, now=_read_clock(), after=self._last_epoch)
+            self._leases[key] = taken
+            self._last_epoch = taken.epoch
+            return SessionLease(key, holder, taken.epoch), self._read(key)
+
+    async def renew_lease(self, lease: SessionLease, *, ttl: float) -> None:
+        """See `SessionStore.renew_lease`."""
+        with self._lock:
+            last = self._leases.get(lease.key, NO_LEASE)
+            last.check_epoch(lease.key, lease.epoch)
+            self._leases[lease.key] = replace(last, expires=_read_clock() + to_milliseconds(ttl))
+
+    async def release_lease(self, lease: SessionLease) -> None:
+        """See `SessionStore.release_lease`."""
+        with self._lock:
+            last = self._leases.get(lease.key, NO_LEASE)
+            if last.epoch == lease.epoch:
+                self._leases[lease.key] = replace(last, holder="")
+            if lease.key not in self._logs:
+                self._forget_lease(lease.key)
+
+    def _read(self, key: SessionKey, after: int | None = None) -> Session | None:
+        log = self._logs.get(key)
+        if log is None:
+            return None
+        events = [] if after is None else log.events[after:]
+        return Session(key, dict(log.state), tuple(replace(event) for event in events), len(log.events))
+
+    def _forget_lease(self, key: SessionKey) -> None:
+        last = self._leases.get(key, NO_LEASE)
+        if not last.holder or last.expires <= _read_clock():
+            self._leases.pop(key, None)
+
+
+def _read_clock() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import unquote
 
-from openskills.arguments import find_plugin
+from openskills.arguments import check_arguments, find_plugin
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.session.memory import MemorySessionStore
 from openskills.session.sqlite import SqliteSessionStore
@@ -24,6 +24,7 @@ FORMS = (
 DEFAULT_FILE = "sessions.db"
 
 
+@check_arguments
 def open_session_store(url: str | None, settings: Settings, *, hook: AppendEventHook | None = None) -> SessionStore:
     """The store of a URL of one of the `FORMS`; by default an SQLite file in the state directory.
 

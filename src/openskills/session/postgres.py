@@ -1,27 +1,40 @@
 """A session store in PostgreSQL, for many machines. Needs the extra `postgres`."""
 
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast
 
 from openskills.arguments import check_arguments
 from openskills.concurrency import LoopLocal
-from openskills.errors import InvalidArgument, MissingExtra, SessionsUnavailable, SkillError
+from openskills.errors import InvalidArgument, SessionsUnavailable, SkillError
+from openskills.postgres import (
+    LOCK_TRANSACTION,
+    MIGRATION_LOCK,
+    URL_HINT,
+    WRITE_MODE,
+    build_begin,
+    import_asyncpg,
+    translate_postgres_errors,
+)
 from openskills.session import tables
 from openskills.session.events import Event, check_id, event_from_json
 from openskills.session.sqlite import SESSION_MIGRATIONS
 from openskills.session.store import (
     AppendEventHook,
     AppendResult,
+    LeaseRecord,
     Session,
     SessionHead,
     SessionInfo,
     SessionKey,
+    SessionLease,
     advance_head,
     result_from_stored,
     sort_latest_first,
     strip_credentials,
+    take_lease,
+    to_milliseconds,
 )
 from openskills.sql import (
     CREATE_SCHEMA_TABLE,
@@ -33,29 +46,14 @@ from openskills.sql import (
     find_missing_steps,
 )
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
-
-# Explicit, because with another default a transaction would not see the changes that it waited for.
-WRITE_MODE = "ISOLATION LEVEL READ COMMITTED READ WRITE"
 READ_MODE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _IS_RECORDED = "SELECT to_regclass('openskills_schema') IS NOT NULL"
-_LOCK = "SELECT pg_advisory_xact_lock($1)"
-_MIGRATION_LOCK = 0x6F70656E736B696C
+# Not the time of the transaction, which may have waited.
+_CLOCK = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _CONNECTIONS = 10
 _CONNECT_TIMEOUT = 30.0
 _ANSWER_TIMEOUT = 60.0
-
-# SQLSTATE prefixes of transient errors, and advice for others.
-_TRANSIENT_STATES = ("08", "40", "53", "55P03", "57")
-_ADVICE = {
-    "25006": "it is read-only; use the address of the primary server",
-    "28": "check the user name and the password",
-    "3D": "create the database first, with createdb",
-    "42501": "this user may not use or create our tables; grant it CREATE on the schema",
-}
 
 
 class _AsyncpgConnection(Protocol):
@@ -78,18 +76,18 @@ class PostgresTransaction:
 
     async def lock(self, name: int) -> None:
         """Acquire an advisory lock until the end of the transaction."""
-        await self.fetch_rows((_LOCK, (name,)))
+        await self.fetch_rows((LOCK_TRANSACTION, (name,)))
 
     async def fetch_rows(self, query: SqlQuery) -> Sequence[SqlRow]:
         """All rows of a query."""
         sql, arguments = query
-        with translate_postgres_errors(self.place):
+        with translate_postgres_errors(self.place, SessionsUnavailable):
             return await self.connection.fetch(sql, *arguments)
 
     async def execute_update(self, query: SqlQuery) -> int:
         """Execute a statement; returns the number of changed rows."""
         sql, arguments = query
-        with translate_postgres_errors(self.place):
+        with translate_postgres_errors(self.place, SessionsUnavailable):
             status = await self.connection.execute(sql, *arguments)
         # Such as `DELETE 1`; statements that create tables have no number.
         word = status.rpartition(" ")[2]
@@ -108,25 +106,25 @@ class PostgresPool:
     @asynccontextmanager
     async def transaction(self, kind: str = WRITE_MODE) -> AsyncGenerator[PostgresTransaction]:
         """A transaction, rolled back if the block raises. Server errors are raised as `SkillError`."""
-        with translate_postgres_errors(self.place):
+        with translate_postgres_errors(self.place, SessionsUnavailable):
             pool = await self._pools.get()
             connection = await pool.acquire(timeout=_CONNECT_TIMEOUT + _ANSWER_TIMEOUT)
         try:
             async with _run_transaction(PostgresTransaction(self.place, connection), kind) as tx:
                 yield tx
         finally:
-            with translate_postgres_errors(self.place):
+            with translate_postgres_errors(self.place, SessionsUnavailable):
                 await pool.release(connection)
 
     async def close(self) -> None:
         """Close the connections of the running loop; the next use opens new ones."""
         pool = await self._pools.pop()
         if pool is not None:
-            with translate_postgres_errors(self.place):
+            with translate_postgres_errors(self.place, SessionsUnavailable):
                 await pool.close()
 
     async def _create_pool(self) -> _AsyncpgPool:
-        making = cast("Any", _import_asyncpg()).create_pool(
+        making = cast("Any", import_asyncpg("a session store in PostgreSQL")).create_pool(
             self._url, min_size=0, max_size=_CONNECTIONS, timeout=_CONNECT_TIMEOUT, command_timeout=_ANSWER_TIMEOUT
         )
         pool = cast("_AsyncpgPool", await making)
@@ -135,8 +133,7 @@ class PostgresPool:
         except ValueError:
             await pool.close()
             # The original message would repeat parts of the URL, possibly of the password.
-            hint = "in user names and passwords write / ? # @ % as %2F %3F %23 %40 %25"
-            raise InvalidArgument("url", f"{self.place} has an invalid URL; {hint}") from None
+            raise InvalidArgument("url", f"{self.place} has an invalid URL; {URL_HINT}") from None
         except BaseException:
             await pool.close()
             raise
@@ -150,7 +147,7 @@ class PostgresPool:
             if recorded and not await self._read_missing_steps(plain):
                 return
             async with _run_transaction(plain, WRITE_MODE) as tx:
-                await tx.lock(_MIGRATION_LOCK)
+                await tx.lock(MIGRATION_LOCK)
                 await tx.execute_update((CREATE_SCHEMA_TABLE, ()))
                 # Read again: another process may have migrated in the meantime.
                 for version, step in await self._read_missing_steps(tx):
@@ -168,7 +165,7 @@ class PostgresPool:
 @asynccontextmanager
 async def _run_transaction(tx: PostgresTransaction, kind: str) -> AsyncGenerator[PostgresTransaction]:
     try:
-        await tx.execute_update((f"BEGIN {kind}", ()))
+        await tx.execute_update((build_begin(kind), ()))
         yield tx
         await tx.execute_update(("COMMIT", ()))
     except BaseException:
@@ -176,36 +173,6 @@ async def _run_transaction(tx: PostgresTransaction, kind: str) -> AsyncGenerator
         with suppress(SkillError):
             await tx.execute_update(("ROLLBACK", ()))
         raise
-
-
-def _import_asyncpg() -> "ModuleType":
-    try:
-        import asyncpg  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError:
-        raise MissingExtra("postgres", "a session store in PostgreSQL") from None
-    return asyncpg
-
-
-@contextmanager
-def translate_postgres_errors(place: str) -> Generator[None]:
-    """Raise errors of the server and of the connection as `SkillError`."""
-    asyncpg = cast("Any", _import_asyncpg())
-    try:
-        yield
-    except asyncpg.PostgresError as error:
-        raise _build_error(place, str(error), error.sqlstate or "") from error
-    except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
-        reason = str(error) or type(error).__name__
-        message = f"{place} cannot be reached, or the connection was lost: {reason}; check that it is running"
-        raise SessionsUnavailable(message, store=place) from error
-
-
-def _build_error(place: str, reason: str, state: str) -> SkillError:
-    if state.startswith(_TRANSIENT_STATES):
-        message = f"{place} is temporarily unavailable: {reason}; try again"
-        return SessionsUnavailable(message, store=place, sqlstate=state)
-    hint = next((f"; {advice}" for kind, advice in _ADVICE.items() if state.startswith(kind)), "")
-    return SkillError(f"{place} refused the request: {reason}{hint}", store=place, sqlstate=state)
 
 
 @check_arguments
@@ -230,10 +197,14 @@ class PostgresSessionStore:
             rows = await tx.fetch_rows(tables.build_events_query(key, after))
         return head.build_session([event_from_json(body) for (body,) in rows], after=after)
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
         """See `SessionStore.append`. A hook blocks other appends to this session."""
         async with self._pool.transaction() as tx:
             await tx.lock(_lock_number(key))
+            if epoch is not None:
+                (await _read_lease(tx, key)).check_epoch(key, epoch)
             head = await _read_head(tx, key)
             stored = await tx.fetch_rows(tables.build_event_query(key, event))
             if head and stored:
@@ -258,6 +229,33 @@ class PostgresSessionStore:
             await tx.execute_update(events)
             return await tx.execute_update(session) > 0
 
+    async def acquire_lease(self, key: SessionKey, holder: str, *, ttl: float) -> tuple[SessionLease, Session | None]:
+        """See `SessionStore.acquire_lease`."""
+        async with self._pool.transaction() as tx:
+            await tx.lock(_lock_number(key))
+            taken = take_lease(key, await _read_lease(tx, key), holder, ttl=ttl, now=await _read_clock(tx))
+            await tx.execute_update(tables.build_set_lease_query(key, taken))
+            head = await _read_head(tx, key)
+        return SessionLease(key, holder, taken.epoch), head.without_events() if head else None
+
+    async def renew_lease(self, lease: SessionLease, *, ttl: float) -> None:
+        """See `SessionStore.renew_lease`."""
+        milliseconds = to_milliseconds(ttl)
+        async with self._pool.transaction() as tx:
+            await tx.lock(_lock_number(lease.key))
+            last = await _read_lease(tx, lease.key)
+            last.check_epoch(lease.key, lease.epoch)
+            renewed = replace(last, expires=await _read_clock(tx) + milliseconds)
+            await tx.execute_update(tables.build_set_lease_query(lease.key, renewed))
+
+    async def release_lease(self, lease: SessionLease) -> None:
+        """See `SessionStore.release_lease`."""
+        async with self._pool.transaction() as tx:
+            await tx.lock(_lock_number(lease.key))
+            last = await _read_lease(tx, lease.key)
+            if last.epoch == lease.epoch:
+                await tx.execute_update(tables.build_set_lease_query(lease.key, replace(last, holder="")))
+
     async def close(self) -> None:
         """Close the connections of the running loop; the next use opens new ones."""
         await self._pool.close()
@@ -266,6 +264,15 @@ class PostgresSessionStore:
 async def _read_head(tx: PostgresTransaction, key: SessionKey) -> SessionHead | None:
     rows = await tx.fetch_rows(tables.build_head_query(key))
     return tables.head_from_row(key, rows[0]) if rows else None
+
+
+async def _read_lease(tx: PostgresTransaction, key: SessionKey) -> LeaseRecord:
+    return tables.lease_from_rows(await tx.fetch_rows(tables.build_lease_query(key)))
+
+
+async def _read_clock(tx: PostgresTransaction) -> int:
+    ((now,),) = await tx.fetch_rows((_CLOCK, ()))
+    return now
 
 
 def _lock_number(key: SessionKey) -> int:

@@ -3,6 +3,7 @@
 openskills:{OWNER}:ID:head     a hash: revision, begun, updated, state, and `birth`, unique per creation of a session
 openskills:{OWNER}:ID:log      a list: the events as JSON, in order
 openskills:{OWNER}:ID:places   a hash: event id to number
+openskills:{OWNER}:ID:lease    a hash: epoch, holder (empty after a release) and expiry in milliseconds; kept for ever
 openskills:{OWNER}:sessions    a hash: ID to the list entry of the session, as JSON
 
 OWNER and ID are digests of ids. The part in braces is the hash tag of a cluster: all keys of one user are on one node,
@@ -20,34 +21,47 @@ from uuid import uuid4
 
 from openskills.arguments import check_arguments
 from openskills.concurrency import LoopLocal
-from openskills.errors import InvalidArgument, MissingExtra, SessionsUnavailable, SkillError
+from openskills.errors import (
+    InvalidArgument,
+    LeaseLost,
+    MissingExtra,
+    SessionInUse,
+    SessionsUnavailable,
+    SkillError,
+)
 from openskills.session.events import Event, check_id, event_from_json, event_to_json
 from openskills.session.store import (
     AppendEventHook,
     AppendResult,
+    LeaseRecord,
     Session,
     SessionHead,
     SessionInfo,
     SessionKey,
+    SessionLease,
     advance_head,
     digest_ids,
     result_from_stored,
     sort_latest_first,
     state_to_json,
     strip_credentials,
+    to_milliseconds,
 )
 from openskills.sql import find_missing_steps
 
 PREFIX = "openskills:"
 SCHEMA = f"{PREFIX}schema"
-VERSION = 1
+VERSION = 2
+"""Version 2 added leases."""
 
 LOOKUP = """
 local head = redis.call('HMGET', KEYS[1], 'revision', 'begun', 'updated', 'state', 'birth')
 local place = redis.call('HGET', KEYS[3], ARGV[1])
-return {head, place and redis.call('LINDEX', KEYS[2], tonumber(place) - 1)}
+local event = place and redis.call('LINDEX', KEYS[2], tonumber(place) - 1)
+return {head, event, redis.call('HMGET', KEYS[4], 'epoch', 'holder')}
 """
-"""Keys: head, log, places. Argument: an event id. Returns the fields of the head, and the event if it is stored."""
+"""Keys: head, log, places, lease. Argument: an event id. Returns the fields of the head, the event if it is stored, and
+the epoch and holder of the lease."""
 
 READ = """
 local head = redis.call('HMGET', KEYS[1], 'revision', 'begun', 'updated', 'state', 'birth')
@@ -56,6 +70,12 @@ return {head, redis.call('LRANGE', KEYS[2], ARGV[1], -1)}
 """Keys: head, log. Argument: the number of known events. Returns the fields of the head, and the other events."""
 
 WRITE = """
+if ARGV[11] ~= '' then
+    local lease = redis.call('HMGET', KEYS[5], 'epoch', 'holder')
+    if lease[1] ~= ARGV[11] or lease[2] == '' then
+        return {lease[2] or ''}
+    end
+end
 local now = redis.call('HMGET', KEYS[1], 'revision', 'birth')
 if (now[1] or '0') ~= ARGV[1] or (now[2] or ARGV[2]) ~= ARGV[2] then
     return 0
@@ -67,8 +87,43 @@ redis.call('HSET', KEYS[1], 'begun', ARGV[6], 'updated', ARGV[7], 'state', ARGV[
 redis.call('HSET', KEYS[4], ARGV[9], ARGV[10])
 return 1
 """
-"""Keys: head, log, places, sessions. Arguments: the expected revision and birth; the event's id and JSON; the new
-revision, the times, the state; ID and the list entry. Returns 0, and does nothing, if the session has changed."""
+"""Keys: head, log, places, sessions, lease. Arguments: the expected revision and birth; the event's id and JSON; the
+new revision, the times, the state; ID and the list entry; the epoch or nothing. Returns 0, and does nothing, if the
+session has changed, and a table with the holder if the lease of this epoch has ended."""
+
+CLOCK = "local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000) "
+
+ACQUIRE = f"""
+{CLOCK}
+local lease = redis.call('HMGET', KEYS[2], 'epoch', 'holder', 'expires')
+local left = tonumber(lease[3] or '0') - now
+if lease[2] and lease[2] ~= '' and lease[2] ~= ARGV[1] and left > 0 then
+    return {{0, lease[2], left}}
+end
+local epoch = redis.call('HINCRBY', KEYS[2], 'epoch', 1)
+redis.call('HSET', KEYS[2], 'holder', ARGV[1], 'expires', string.format('%.0f', now + ARGV[2]))
+return {{epoch, redis.call('HMGET', KEYS[1], 'revision', 'begun', 'updated', 'state', 'birth'), 0}}
+"""
+"""Keys: head, lease. Arguments: the holder, and the milliseconds of the lease. Returns the epoch and the fields of the
+head; or 0, the other holder, and how many milliseconds its lease lasts."""
+
+RENEW = f"""
+{CLOCK}
+local lease = redis.call('HMGET', KEYS[1], 'epoch', 'holder')
+if lease[1] ~= ARGV[1] or lease[2] == '' then
+    return {{lease[2] or ''}}
+end
+redis.call('HSET', KEYS[1], 'expires', string.format('%.0f', now + ARGV[2]))
+return 1
+"""
+"""Key: lease. Arguments: the epoch, and the milliseconds from now. Returns a table with the holder if it has ended."""
+
+RELEASE = """
+if redis.call('HGET', KEYS[1], 'epoch') == ARGV[1] then
+    redis.call('HSET', KEYS[1], 'holder', '')
+end
+"""
+"""Key: lease. Argument: the epoch."""
 
 DELETE = """
 redis.call('HDEL', KEYS[4], ARGV[1])
@@ -83,10 +138,10 @@ def sessions_key(app: str, user: str) -> str:
     return f"{PREFIX}{{{digest_ids(app, user)}}}:sessions"
 
 
-def session_keys(key: SessionKey) -> tuple[str, str, str, str]:
-    """The keys of a session in the order of the scripts: head, log, places, sessions."""
+def session_keys(key: SessionKey) -> tuple[str, str, str, str, str]:
+    """The keys of a session in the order of the scripts: head, log, places, sessions, lease."""
     base = f"{PREFIX}{{{digest_ids(key.app, key.user)}}}:{session_id(key)}"
-    return f"{base}:head", f"{base}:log", f"{base}:places", sessions_key(key.app, key.user)
+    return f"{base}:head", f"{base}:log", f"{base}:places", sessions_key(key.app, key.user), f"{base}:lease"
 
 
 def session_id(key: SessionKey) -> str:
@@ -106,7 +161,7 @@ class _RedisScript(Protocol):
 class _AsyncRedis(Protocol):
     def register_script(self, script: str) -> _RedisScript: ...
     async def hvals(self, name: str) -> list[bytes]: ...
-    async def set(self, name: str, value: int, *, nx: bool) -> Any: ...
+    async def set(self, name: str, value: int, *, nx: bool = False) -> Any: ...
     async def get(self, name: str) -> bytes | None: ...
     async def aclose(self) -> None: ...
 
@@ -145,7 +200,10 @@ class RedisClient:
                 await client.set(SCHEMA, VERSION, nx=True)
                 found = int(await client.get(SCHEMA) or 0)
             # A newer schema version is refused, as it is for tables.
-            find_missing_steps(found, place=self.place, steps=((),) * VERSION)
+            if find_missing_steps(found, place=self.place, steps=((),) * VERSION):
+                # Older versions do not know leases: from now on they refuse this database.
+                with translate_redis_errors(self.place):
+                    await client.set(SCHEMA, VERSION)
         except BaseException:
             await client.aclose()
             raise
@@ -227,16 +285,24 @@ class RedisSessionStore:
         head = _parse_snapshot(key, fields).head
         return head.build_session([event_from_json(body) for body in bodies], after=after) if head else None
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
         """See `SessionStore.append`."""
         keys = session_keys(key)
         for number in range(TRIES):
-            fields, stored = await self._client.run(LOOKUP, keys[:3], [event.id])
+            fields, stored, lease = await self._client.run(LOOKUP, (*keys[:3], keys[4]), [event.id])
+            if epoch is not None:
+                _parse_lease(lease).check_epoch(key, epoch)
             seen = _parse_snapshot(key, fields)
             if seen.head and stored:
                 return result_from_stored(seen.head, stored)
             done, after = advance_head(key, seen.head, event, expected=expected, hook=self._hook)
-            if await self._client.run(WRITE, keys, _build_write_arguments(seen, after, done.event)):
+            arguments = _build_write_arguments(seen, after, done.event)
+            written = await self._client.run(WRITE, keys, [*arguments, "" if epoch is None else epoch])
+            if isinstance(written, list):
+                raise LeaseLost(key.session, epoch or 0, _decode_holder(cast("list[bytes]", written)))
+            if written:
                 return done
             # Another append was faster; retry with a growing random delay.
             await asyncio.sleep(random.random() * 0.001 * min(number, 50))  # noqa: S311  not for cryptography
@@ -250,7 +316,27 @@ class RedisSessionStore:
 
     async def delete(self, key: SessionKey) -> bool:
         """See `SessionStore.delete`."""
-        return bool(await self._client.run(DELETE, session_keys(key), [session_id(key)]))
+        return bool(await self._client.run(DELETE, session_keys(key)[:4], [session_id(key)]))
+
+    async def acquire_lease(self, key: SessionKey, holder: str, *, ttl: float) -> tuple[SessionLease, Session | None]:
+        """See `SessionStore.acquire_lease`."""
+        keys = session_keys(key)
+        arguments: list[str | int] = [check_id("holder", holder), to_milliseconds(ttl)]
+        epoch, found, left = await self._client.run(ACQUIRE, (keys[0], keys[4]), arguments)
+        if not epoch:
+            raise SessionInUse(key.session, found.decode(), left / 1000)
+        head = _parse_snapshot(key, found).head
+        return SessionLease(key, holder, epoch), head.without_events() if head else None
+
+    async def renew_lease(self, lease: SessionLease, *, ttl: float) -> None:
+        """See `SessionStore.renew_lease`."""
+        done = await self._client.run(RENEW, session_keys(lease.key)[4:], [lease.epoch, to_milliseconds(ttl)])
+        if isinstance(done, list):
+            raise LeaseLost(lease.key.session, lease.epoch, _decode_holder(cast("list[bytes]", done)))
+
+    async def release_lease(self, lease: SessionLease) -> None:
+        """See `SessionStore.release_lease`."""
+        await self._client.run(RELEASE, session_keys(lease.key)[4:], [lease.epoch])
 
     async def close(self) -> None:
         """Close the connections of the running loop; the next use opens new ones."""
@@ -263,6 +349,15 @@ def _parse_snapshot(key: SessionKey, fields: Sequence[bytes | None]) -> _Session
     revision, begun, updated, state, birth = (bytes(field or b"").decode() for field in fields)
     times = datetime.fromisoformat(begun), datetime.fromisoformat(updated)
     return _SessionSnapshot(SessionHead(key, int(revision), *times, json.loads(state)), birth)
+
+
+def _parse_lease(fields: Sequence[bytes | None]) -> LeaseRecord:
+    epoch, holder = fields
+    return LeaseRecord(int(epoch or 0), (holder or b"").decode(), 0)
+
+
+def _decode_holder(found: Sequence[bytes]) -> str:
+    return found[0].decode() if found else ""
 
 
 def _build_write_arguments(seen: _SessionSnapshot, head: SessionHead, event: Event) -> list[str | int]:

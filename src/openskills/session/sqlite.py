@@ -6,7 +6,10 @@ and readers do not wait for writers.
 
 import os
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from openskills.arguments import check_arguments
@@ -20,9 +23,12 @@ from openskills.session.store import (
     SessionHead,
     SessionInfo,
     SessionKey,
+    SessionLease,
     advance_head,
     result_from_stored,
     sort_latest_first,
+    take_lease,
+    to_milliseconds,
 )
 from openskills.sql import BUSY_CODES, MigrationStep, SqliteConnection, SqliteHandle, SqliteProfile, SqliteThread
 
@@ -55,6 +61,17 @@ SESSION_MIGRATIONS: tuple[MigrationStep, ...] = (
         """,
     ),
     ("CREATE INDEX openskills_sessions_of_owner ON openskills_sessions (owner)",),
+    (
+        # Not part of the sessions: epochs grow even if a session is deleted. `expires` is in milliseconds.
+        """
+        CREATE TABLE openskills_leases (
+            session TEXT NOT NULL PRIMARY KEY,
+            epoch BIGINT NOT NULL,
+            holder TEXT NOT NULL,
+            expires BIGINT NOT NULL
+        )
+        """,
+    ),
 )
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -111,9 +128,23 @@ class SqliteSessionStore:
         """See `SessionStore.get`."""
         return await self._reading.use(lambda db: _read_session(db, key, after))
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
         """See `SessionStore.append`. A hook blocks other writers of this file."""
-        return await self._writing.use(lambda db: _append_event(db, key, event, expected, self._hook))
+        return await self._writing.use(lambda db: _append_event(db, key, event, expected, epoch, self._hook))
+
+    async def acquire_lease(self, key: SessionKey, holder: str, *, ttl: float) -> tuple[SessionLease, Session | None]:
+        """See `SessionStore.acquire_lease`."""
+        return await self._writing.use(lambda db: _acquire_lease(db, key, holder, ttl))
+
+    async def renew_lease(self, lease: SessionLease, *, ttl: float) -> None:
+        """See `SessionStore.renew_lease`."""
+        await self._writing.use(lambda db: _renew_lease(db, lease, to_milliseconds(ttl)))
+
+    async def release_lease(self, lease: SessionLease) -> None:
+        """See `SessionStore.release_lease`."""
+        await self._writing.use(lambda db: _release_lease(db, lease))
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
         """See `SessionStore.list`."""
@@ -141,9 +172,16 @@ def _read_session(db: SqliteConnection, key: SessionKey, after: int) -> Session 
 
 
 def _append_event(
-    db: SqliteConnection, key: SessionKey, event: Event, expected: int | None, hook: AppendEventHook | None
+    db: SqliteConnection,
+    key: SessionKey,
+    event: Event,
+    expected: int | None,
+    epoch: int | None,
+    hook: AppendEventHook | None,
 ) -> AppendResult:
     with db.transaction():
+        if epoch is not None:
+            tables.lease_from_rows(db.fetch_rows(tables.build_lease_query(key))).check_epoch(key, epoch)
         head = _read_head(db, key)
         stored = db.fetch_rows(tables.build_event_query(key, event))
         if head and stored:
@@ -152,6 +190,47 @@ def _append_event(
         for query in tables.build_write_queries(after, done.event):
             db.execute_update(query)
     return done
+
+
+def _acquire_lease(
+    db: SqliteConnection, key: SessionKey, holder: str, ttl: float
+) -> tuple[SessionLease, Session | None]:
+    with _commit_without_flush(db):
+        last = tables.lease_from_rows(db.fetch_rows(tables.build_lease_query(key)))
+        taken = take_lease(key, last, holder, ttl=ttl, now=_read_clock())
+        db.execute_update(tables.build_set_lease_query(key, taken))
+        head = _read_head(db, key)
+    return SessionLease(key, holder, taken.epoch), head.without_events() if head else None
+
+
+def _renew_lease(db: SqliteConnection, lease: SessionLease, milliseconds: int) -> None:
+    with _commit_without_flush(db):
+        last = tables.lease_from_rows(db.fetch_rows(tables.build_lease_query(lease.key)))
+        last.check_epoch(lease.key, lease.epoch)
+        renewed = replace(last, expires=_read_clock() + milliseconds)
+        db.execute_update(tables.build_set_lease_query(lease.key, renewed))
+
+
+def _release_lease(db: SqliteConnection, lease: SessionLease) -> None:
+    with _commit_without_flush(db):
+        last = tables.lease_from_rows(db.fetch_rows(tables.build_lease_query(lease.key)))
+        if last.epoch == lease.epoch:
+            db.execute_update(tables.build_set_lease_query(lease.key, replace(last, holder="")))
+
+
+@contextmanager
+def _commit_without_flush(db: SqliteConnection) -> Generator[None]:
+    """A transaction that need not survive a power failure: that ends all holders, too, because the file is local."""
+    db.execute_update(("PRAGMA synchronous = NORMAL", ()))
+    try:
+        with db.transaction():
+            yield
+    finally:
+        db.execute_update(("PRAGMA synchronous = FULL", ()))
+
+
+def _read_clock() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _delete_session(db: SqliteConnection, key: SessionKey) -> bool:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from openskills.arguments import check_arguments
-from openskills.errors import InvalidArgument, SessionConflict, SkillError
+from openskills.errors import InvalidArgument, LeaseLost, SessionConflict, SessionInUse, SkillError
 from openskills.session.events import Event, apply_delta, check_id, event_from_json
 
 
@@ -57,6 +57,15 @@ class AppendResult:
     state: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class SessionLease:
+    """The right of `holder` to run a conversation. Each lease of a session has a higher `epoch` than all before it."""
+
+    key: SessionKey
+    holder: str
+    epoch: int
+
+
 AppendEventHook: TypeAlias = Callable[[Event, Mapping[str, str]], Event]
 """Called with an event and the current state before the event is stored; returns the event to store.
 
@@ -76,14 +85,35 @@ class SessionStore(Protocol):
         """The session, or None. With `after`, it has only the events after that number."""
         ...
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
+    async def append(
+        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
+    ) -> AppendResult:
         """Append an event to the log and apply its delta, atomically.
 
         When it returns, the event is durable. Its `seq` is the next number: 1, 2, 3, … without gaps. An event whose id
         is in the log is not stored again, so a failed or cancelled call can be repeated. With `expected`, raises
         `SessionConflict`, and stores nothing, unless the session is at that revision (0: not created yet); without it,
-        deltas merge key by key.
+        deltas merge key by key. With `epoch`, raises `LeaseLost`, and stores nothing, unless the lease of this epoch is
+        the last one and was not released; without it, leases do not matter.
         """
+        ...
+
+    async def acquire_lease(self, key: SessionKey, holder: str, *, ttl: float) -> tuple[SessionLease, Session | None]:
+        """Take the lease of a session for `ttl` seconds of the store's clock, and read the session, without its events.
+
+        The session need not exist. Raises `SessionInUse` while another holder has a lease that is neither released nor
+        expired; the same holder gets a new one, which ends its earlier one. Epochs of a session only grow, also after
+        a release, an expiry and a deletion.
+        """
+        ...
+
+    async def renew_lease(self, lease: SessionLease, *, ttl: float) -> None:
+        """Let a lease last `ttl` seconds from now, even if it has expired. Raises `LeaseLost` if it is not the last one
+        or was released."""
+        ...
+
+    async def release_lease(self, lease: SessionLease) -> None:
+        """End a lease, so that others need not wait; nothing happens if it is not the last one."""
         ...
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
@@ -91,8 +121,45 @@ class SessionStore(Protocol):
         ...
 
     async def delete(self, key: SessionKey) -> bool:
-        """Delete a session; False when there is none. The next append starts again at revision 1."""
+        """Delete a session; False when there is none. The next append starts again at revision 1. Leases stay."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """The last lease of a session as it is stored. `holder` is empty after a release; `expires` is in milliseconds."""
+
+    epoch: int
+    holder: str
+    expires: int
+
+    def check_epoch(self, key: SessionKey, epoch: int) -> None:
+        """Raise `LeaseLost` unless the lease of this epoch is the last one and was not released."""
+        if not self.holder or self.epoch != epoch:
+            raise LeaseLost(key.session, epoch, self.holder)
+
+
+NO_LEASE = LeaseRecord(0, "", 0)
+"""The record of a session that never had a lease."""
+
+
+def take_lease(
+    key: SessionKey, last: LeaseRecord, holder: str, *, ttl: float, now: int, after: int | None = None
+) -> LeaseRecord:
+    """The record after `holder` takes the lease; `now` is the time of the store in milliseconds.
+
+    Its epoch is the one that follows `after`, by default that of the last lease. Raises `SessionInUse`.
+    """
+    if last.holder not in ("", check_id("holder", holder)) and last.expires > now:
+        raise SessionInUse(key.session, last.holder, (last.expires - now) / 1000)
+    return LeaseRecord((last.epoch if after is None else after) + 1, holder, now + to_milliseconds(ttl))
+
+
+def to_milliseconds(ttl: float) -> int:
+    """A time to live in whole milliseconds; raises `InvalidArgument` if it is not positive."""
+    if not 0.001 <= ttl <= 24 * 60 * 60:
+        raise InvalidArgument("ttl", f"{ttl:g} seconds; use a number from 0.001 to 86400")
+    return int(ttl * 1000)
 
 
 def build_append_result(
@@ -128,6 +195,10 @@ class SessionHead:
     def info(self) -> SessionInfo:
         """The list entry of the session."""
         return SessionInfo(self.key, self.revision, self.begun, self.updated)
+
+    def without_events(self) -> Session:
+        """The session without its events."""
+        return Session(self.key, self.state, (), self.revision)
 
     def build_session(self, events: Sequence[Event], *, after: int = 0) -> Session:
         """The session with its events after `after`; raises `SkillError` when some are missing."""

@@ -4,10 +4,19 @@ A query is the SQL and its arguments; `$1` is the first. Untrusted values are ne
 """
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 
 from openskills.session.events import Event, event_to_json
-from openskills.session.store import SessionHead, SessionInfo, SessionKey, digest_ids, state_to_json
+from openskills.session.store import (
+    NO_LEASE,
+    LeaseRecord,
+    SessionHead,
+    SessionInfo,
+    SessionKey,
+    digest_ids,
+    state_to_json,
+)
 from openskills.sql import SqlQuery, SqlRow
 
 _HEAD = "SELECT revision, begun, updated, state FROM openskills_sessions WHERE id = $1"
@@ -20,6 +29,11 @@ _BEGIN = """
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 """
 _ADVANCE = "UPDATE openskills_sessions SET revision = $2, updated = $3, state = $4 WHERE id = $1"
+_LEASE = "SELECT epoch, holder, expires FROM openskills_leases WHERE session = $1"
+_SET_LEASE = """
+    INSERT INTO openskills_leases (session, epoch, holder, expires) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (session) DO UPDATE SET epoch = excluded.epoch, holder = excluded.holder, expires = excluded.expires
+"""
 _DELETE_EVENTS = "DELETE FROM openskills_events WHERE session = $1"
 _DELETE = "DELETE FROM openskills_sessions WHERE id = $1"
 
@@ -65,6 +79,21 @@ def build_delete_queries(key: SessionKey) -> tuple[SqlQuery, SqlQuery]:
     """Delete the events, then the session; the second removes one row or none."""
     found = (session_id(key),)
     return (_DELETE_EVENTS, found), (_DELETE, found)
+
+
+def build_lease_query(key: SessionKey) -> SqlQuery:
+    """The last lease of a session: one row or none, for `lease_from_rows`."""
+    return _LEASE, (session_id(key),)
+
+
+def build_set_lease_query(key: SessionKey, lease: LeaseRecord) -> SqlQuery:
+    """Store the last lease of a session."""
+    return _SET_LEASE, (session_id(key), lease.epoch, lease.holder, lease.expires)
+
+
+def lease_from_rows(rows: Sequence[SqlRow]) -> LeaseRecord:
+    """The lease in the rows of `build_lease_query`."""
+    return LeaseRecord(*rows[0]) if rows else NO_LEASE
 
 
 def head_from_row(key: SessionKey, row: SqlRow) -> SessionHead:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from openskills.skillmd.problem import Problem, Severity
 
-_COMMENT = re.compile(r"(?:<!--|#)[ \t]*openskills:[ \t]*ignore(-file)?[ \t]+([a-z0-9]+(?:[-, \t]+[a-z0-9]+)*)")
+_COMMENT = re.compile(r"(?:<!--|#)[ \t]*openskills:[ \t]*ignore(-file)?[ \t]+(\w+(?:[-, \t]+\w+)*)", re.ASCII)
 _SEPARATOR = re.compile(r"[, \t]+")
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from uuid import uuid4
 
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope, parse_ref, read_artifact
-from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded, SessionConflict
+from openskills.errors import ForbiddenPath, InvalidArgument, LeaseLost, LimitExceeded, SessionConflict, SessionInUse
 from openskills.session.events import Event, apply_delta, new_event
-from openskills.session.store import AppendEventHook, Session, SessionKey, SessionStore
+from openskills.session.store import AppendEventHook, Session, SessionKey, SessionLease, SessionStore
 from openskills.testing.checks import (
     EVERY_BYTE,
     PNG,
@@ -251,6 +251,89 @@ async def _check_copies(store: SessionStore, key: SessionKey) -> None:
     expect(after == before, f"it was {before}, and is {after}")
 
 
+async def _check_lease(store: SessionStore, key: SessionKey) -> None:
+    """A lease excludes other holders until it is released; epochs grow, also after a release and a deletion."""
+    first, found = await store.acquire_lease(key, "a", ttl=60)
+    expect(found is None, f"the lease of a conversation that has not begun comes with {found}")
+    expect((first.key, first.holder) == (key, "a"), f"a lease of a on {key} is {first}")
+    expect(await store.get(key) is None, "a lease began a conversation")
+    await store.append(key, new_event("a", "message", {"number": 0}, {"x": "1"}), epoch=first.epoch)
+    try:
+        await store.acquire_lease(key, "b/图", ttl=60)
+    except SessionInUse as error:
+        expect("a" in error.message and 0 < error.seconds <= 60, f"the refusal says {error.message!r}, {error.seconds}")
+    else:
+        raise AssertionError("two holders have the lease")
+    await store.acquire_lease(_other_key(key, "two"), "b/图", ttl=60)
+    again, found = await store.acquire_lease(key, "a", ttl=60)
+    expect(again.epoch > first.epoch, f"the same holder got the epoch {again.epoch} after {first.epoch}")
+    expect(found == Session(key, {"x": "1"}, (), 1), f"the lease came with {found}, not the state without events")
+    await store.release_lease(first)
+    await expect_refusal(
+        store.acquire_lease(key, "b", ttl=60), "releasing an old lease ended a newer one", SessionInUse
+    )
+    await store.release_lease(again)
+    await store.release_lease(again)
+    other, _ = await store.acquire_lease(key, "b", ttl=60)
+    await store.release_lease(other)
+    await store.delete(key)
+    last, _ = await store.acquire_lease(key, "a", ttl=60)
+    epochs = [one.epoch for one in (first, again, other, last)]
+    expect(epochs == sorted(set(epochs)) and epochs[0] > 0, f"the epochs of four leases are {epochs}")
+    raced = [store.acquire_lease(_other_key(key, "raced"), f"h{number}", ttl=60) for number in range(8)]
+    results = await asyncio.gather(*raced, return_exceptions=True)
+    lost = [result for result in results if isinstance(result, SessionInUse)]
+    expect(len(lost) == 7, f"of eight that asked for a lease at once, {len(lost)} were refused")
+    for bad in ("", "a\nb"):
+        await expect_refusal(store.acquire_lease(key, bad, ttl=60), f"the holder {bad!r} is accepted")
+    await expect_refusal(store.acquire_lease(key, "a", ttl=0), "a lease of no time is accepted")
+
+
+async def _check_fencing(store: SessionStore, key: SessionKey) -> None:
+    """After another holder got the lease, or after a release, appends and renewals of the old lease are refused."""
+    old, _ = await store.acquire_lease(key, "a", ttl=0.002)
+    stored = new_event("a", "message", {"number": 0})
+    await store.append(key, stored, epoch=old.epoch)
+    await store.renew_lease(old, ttl=0.002)
+    new = await _acquire_when_expired(store, key, "b")
+    expect(new.epoch > old.epoch, f"the epoch after {old.epoch} is {new.epoch}")
+    for stale in (old.epoch, new.epoch + 1, 0):
+        what = f"an event is stored with the epoch {stale} although {new.epoch} is the last one"
+        await expect_refusal(store.append(key, _build_event(1), epoch=stale), what, LeaseLost)
+    await expect_refusal(store.append(key, stored, epoch=old.epoch), "a stale repetition is answered", LeaseLost)
+    await expect_refusal(store.renew_lease(old, ttl=60), "a stale lease is renewed", LeaseLost)
+    await store.release_lease(old)
+    await store.append(key, _build_event(2), epoch=new.epoch, expected=1)
+    await store.append(key, _build_event(3))
+    await store.release_lease(new)
+    await expect_refusal(
+        store.append(key, _build_event(4), epoch=new.epoch), "a released lease still counts", LeaseLost
+    )
+    await expect_refusal(store.renew_lease(new, ttl=60), "a released lease is renewed", LeaseLost)
+    numbers = _event_numbers(await _read_session(store, key))
+    expect(numbers == [0, 2, 3], f"the log has the events {numbers}, not those with a valid lease or none")
+
+
+async def _check_expired(store: SessionStore, key: SessionKey) -> None:
+    """A lease that has expired still counts, and can be renewed, as long as nobody else has taken it."""
+    lease, _ = await store.acquire_lease(key, "a", ttl=0.001)
+    await asyncio.sleep(0.002)
+    try:
+        await store.append(key, _build_event(0), epoch=lease.epoch)
+        await store.renew_lease(lease, ttl=60)
+    except LeaseLost as error:
+        raise AssertionError(f"a lease that nobody else has taken is lost: {error.message}") from error
+    await expect_refusal(store.acquire_lease(key, "b", ttl=60), "a renewed lease is given away", SessionInUse)
+
+
+async def _acquire_when_expired(store: SessionStore, key: SessionKey, holder: str) -> SessionLease:
+    while True:
+        try:
+            return (await store.acquire_lease(key, holder, ttl=60))[0]
+        except SessionInUse as error:
+            await asyncio.sleep(max(error.seconds, 0.001))
+
+
 async def _check_hook_decides(make_store: Callable[[AppendEventHook | None], SessionStore], key: SessionKey) -> None:
     """The event that the hook gives is stored; it sees the state as it is, also when many append at once."""
     store = make_store(_keep_three)
@@ -302,6 +385,9 @@ _PROMISES: tuple[Callable[[SessionStore, SessionKey], Awaitable[None]], ...] = (
     _check_delete_session,
     _check_list,
     _check_copies,
+    _check_lease,
+    _check_expired,
+    _check_fencing,
 )
 _HOOK_PROMISES = (_check_hook_decides, _check_hook_refuses)
 

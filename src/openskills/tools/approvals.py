@@ -339,7 +339,7 @@ class Approvals:
 
 def _read_answer(question: ApprovalQuestion, answer: "asyncio.Task[object]") -> object:
     if answer.cancelled():
-        raise _build_denial(question, "the question was withdrawn")
+        raise _build_denial(question, "the request for approval was cancelled")
     error = answer.exception()
     if error is not None:
         _LOGGER.error("asking about %r failed", _excerpt(question.command), exc_info=error)

@@ -124,7 +124,7 @@ def split_file_ref(text: str, *, root: str | None = None, field: str) -> tuple[F
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidArgument(field, f"{_excerpt(text)} contains half a character (a lone surrogate)") from None
+        raise InvalidArgument(field, f"{_excerpt(text)} contains a lone surrogate") from None
     if len(text) > _MAX_REF_CHARS and not is_absolute(text):
         raise InvalidArgument(field, f"{_excerpt(text)} is too long: {len(text):,} characters")
     match = _SCHEME.match(text)

@@ -175,7 +175,7 @@ def encode_text(field: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise InvalidArgument(field, "contains half a character (a lone surrogate)") from None
+        raise InvalidArgument(field, "contains a lone surrogate") from None
 
 
 # These two only make the schema; `InputSpec.parse` and `OutputSpec.parse` parse the arguments.

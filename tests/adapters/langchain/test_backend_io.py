@@ -188,7 +188,7 @@ def test_what_is_raised_is_an_answer_when_that_is_tolerated(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("tolerant", [False, True])
 @pytest.mark.parametrize("error", [GraphInterrupt(), KeyboardInterrupt()])
-def test_an_interrupt_is_no_failure(tmp_path: Path, error: BaseException, tolerant: bool) -> None:
+def test_an_interrupt_is_not_a_failure(tmp_path: Path, error: BaseException, tolerant: bool) -> None:
     with pytest.raises(type(error)):
         run_blocking(list_directory("/", tolerant=tolerant), Broken(tmp_path, error))
 

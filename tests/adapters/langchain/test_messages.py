@@ -46,7 +46,7 @@ def test_a_mark_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     "raw", [None, "text", {}, {"skill": 3, "change": "load"}, {"skill": "a", "change": "other"}, {"change": "load"}]
 )
-def test_what_is_no_mark_is_none(raw: Any) -> None:
+def test_what_is_not_a_mark_is_none(raw: Any) -> None:
     assert parse_mark(ToolMessage("t", tool_call_id="1", additional_kwargs={MARK_KEY: raw})) is None
 
 

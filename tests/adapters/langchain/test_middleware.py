@@ -374,7 +374,7 @@ def test_with_a_stable_listing_no_message_changes_once_the_model_saw_it(write_sk
         assert [message.text for message in after[: len(before)]] == [message.text for message in before]
 
 
-def test_a_thread_without_a_checkpointer_begins_anew_each_time(write_skill: WriteSkill, backend: Any) -> None:
+def test_a_thread_without_a_checkpointer_begins_again_each_time(write_skill: WriteSkill, backend: Any) -> None:
     write_skill("pdf")
     talk = deep(backend, [says(load("pdf")), "one", "two"], saver=InMemorySaver())
     make: Any = deepagents

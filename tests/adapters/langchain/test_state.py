@@ -310,7 +310,7 @@ def test_what_clients_stumble_over_is_read(text: str) -> None:
         b"",
     ],
 )
-def test_what_is_no_skill_is_skipped_with_a_warning(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_not_a_skill_is_skipped_with_a_warning(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
     assert parse_metadata(content, "/skills/pdf/SKILL.md", "pdf") is None
     assert "/skills/pdf/SKILL.md" in caplog.text
 
@@ -322,7 +322,7 @@ def test_a_name_against_the_specification_is_a_warning(name: str, caplog: pytest
     assert "does not follow the specification" in caplog.text
 
 
-def test_a_good_name_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_good_name_is_not_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     read(PLAIN)
     assert caplog.text == ""
 

@@ -5,11 +5,13 @@ Not here: `auth/*` (OAuth; keys are sent as bearer tokens), and two scenarios wi
 
 import os
 import re
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.servers.warm_openskills import program_line
 
 ROOT = Path(__file__).resolve().parents[3]
 OLD, NEW = "2025-11-25", "2026-07-28"
@@ -53,10 +55,12 @@ def suite() -> list[str]:
 def test_a_scenario_of_the_suite_passes_without_warnings(
     scenario: str, version: str, suite: list[str], tmp_path: Path
 ) -> None:
-    client = f"{sys.executable} -m tests.servers.mcp_conformance_client"
+    client = shlex.join(program_line(Path(__file__).with_name("conformance_client.py")))
     chosen = ["--scenario", scenario, *(["--spec-version", version] if version else [])]
     argv = [*suite, "--command", client, *chosen, "--timeout", "60000", "-o", str(tmp_path)]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)
+    # Without what an interpreter reads when it starts: this one has been started.
+    given = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LC_"))}
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env={**given, "LANG": "C.UTF-8"})
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert re.search(r"Passed: [1-9]\d*/\d+, 0 failed, 0 warnings", said), said

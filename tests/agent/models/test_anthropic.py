@@ -107,10 +107,10 @@ async def test_an_overload_that_is_told_in_the_answer_is_waited_for() -> None:
     assert waits.seconds == [1]
 
 
-async def test_an_overload_in_the_middle_of_an_answer_is_told() -> None:
+async def test_an_overload_in_the_middle_of_an_answer_is_reported() -> None:
     with (
         ModelServer([sse(START, *text("Ye"), OVERLOADED)]) as server,
-        pytest.raises(ModelUnavailable, match=r"Overloaded \(529\); the answer broke off in the middle"),
+        pytest.raises(ModelUnavailable, match=r"Overloaded \(529\); the response was cut off"),
     ):
         await answer(make_anthropic(server))
 
@@ -310,7 +310,7 @@ def test_a_call_that_is_given_at_once_or_without_arguments_is_a_call() -> None:
     assert found.stop == "tool_calls"
 
 
-def test_thoughts_are_no_text() -> None:
+def test_thoughts_are_not_text() -> None:
     found = folded(
         begin(0, type="thinking", thinking="", signature=""),
         piece(0, "thinking_delta", thinking="hm"),
@@ -775,7 +775,7 @@ def test_a_call_that_was_cut_off_is_not_said_again() -> None:
 
 
 @pytest.mark.parametrize("garbage", [[], "x", {"model": "claude-test"}, {"model": 3, "prefix": None, "blocks": "x"}, 0])
-def test_what_is_no_thought_is_left_out(garbage: Any) -> None:
+def test_what_is_not_a_thought_is_left_out(garbage: Any) -> None:
     message = {**ANSWER.to_message(), "thinking": garbage}
     request = ModelRequest([*ASKED.messages, message, {"role": "tool", "tool_call_id": "a", "content": "done"}])
     assert body(request) == plain(request)

@@ -97,13 +97,13 @@ def test_no_pause_is_longer_than_the_longest(tried: int, chance: float) -> None:
     assert 0 < RetryPolicy().compute_pause(tried, chance) <= RetryPolicy().longest_pause
 
 
-async def test_the_last_failure_is_told_with_the_number_of_attempts() -> None:
+async def test_the_last_failure_is_reported_with_the_number_of_attempts() -> None:
     with pytest.raises(ModelUnavailable, match="busy; tried 3 times") as caught:
         await streamed(Attempts([BUSY], [BUSY], [BUSY]), Waits().retrying(attempts=3))
     assert caught.value.details == {"status": 429, "attempts": 3}
 
 
-async def test_one_attempt_is_no_retry() -> None:
+async def test_one_attempt_is_not_a_retry() -> None:
     with pytest.raises(ModelUnavailable, match="busy; tried once"):
         await streamed(Attempts([BUSY]), Waits().retrying(attempts=1))
 
@@ -116,9 +116,9 @@ async def test_a_failure_that_no_attempt_can_mend_is_raised_at_once() -> None:
     assert waits.seconds == []
 
 
-async def test_an_answer_that_broke_off_after_its_first_word_is_not_begun_anew() -> None:
+async def test_an_answer_that_was_cut_off_after_its_first_word_is_not_begun_again() -> None:
     attempts = Attempts([TextDelta("Once upon"), BUSY], [ModelResponse("never asked for")])
-    with pytest.raises(ModelUnavailable, match="busy; the answer broke off in the middle"):
+    with pytest.raises(ModelUnavailable, match="busy; the response was cut off"):
         await streamed(attempts, Waits().retrying())
     assert len(attempts.scripts) == 1
 
@@ -245,7 +245,7 @@ async def test_what_is_no_answer_of_a_model_is_told_with_its_type(kind: str) -> 
         await heard(RawReply((b"hello",), content_type=kind))
 
 
-async def test_a_refusal_is_told_with_its_whole_text() -> None:
+async def test_a_refusal_is_reported_with_its_whole_text() -> None:
     with pytest.raises(AttemptError) as caught:
         await heard(ErrorReply(422, "unknown field stream_options"))
     assert "unknown field stream_options" in caught.value.response_text
@@ -320,7 +320,7 @@ def test_a_key_that_http_cannot_send_is_refused_by_the_name_of_its_variable() ->
     assert "sk-" not in str(caught.value)
 
 
-def test_a_place_is_told_with_its_port_and_without_who_goes_there() -> None:
+def test_a_place_is_reported_with_its_port_and_without_who_goes_there() -> None:
     assert format_host(parse_base_url("http://me:secret@models.local:8000/v1")) == "models.local:8000"
     assert format_host(parse_base_url("https://models.local/v1")) == "models.local"
 
@@ -458,7 +458,7 @@ async def test_silence_for_longer_than_agreed_ends_it(limits: ModelTimeouts) -> 
         await read(Source(b"a", b"b", silent=0 if limits.first == SOON else 1), limits)
 
 
-async def test_a_reader_who_takes_his_time_is_no_silence() -> None:
+async def test_a_reader_who_takes_his_time_is_not_silence() -> None:
     assert (await read(Source(b"a", b"b", b"c"), ModelTimeouts(between=SOON), reader=2 * SOON))[0] == [b"a", b"b", b"c"]
 
 

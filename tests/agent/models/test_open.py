@@ -95,7 +95,7 @@ def test_a_name_that_means_nothing_is_refused_with_what_there_is(name: str, hint
 
 
 @pytest.mark.parametrize(("name", "package"), [("openai/x", "openai"), ("anthropic/x", "anthropic")])
-def test_a_provider_whose_package_is_not_installed_is_told(
+def test_a_provider_whose_package_is_not_installed_is_reported(
     name: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -103,7 +103,7 @@ def test_a_provider_whose_package_is_not_installed_is_told(
         open_model(name, SETTINGS)
 
 
-def test_a_provider_without_a_key_is_told() -> None:
+def test_a_provider_without_a_key_is_reported() -> None:
     with pytest.raises(Unauthorized, match="OPENAI_API_KEY"):
         open_model("openai/gpt-5", Settings.from_env({}))
 

@@ -76,7 +76,7 @@ async def test_tasks_that_learn_it_at_the_same_time_do_not_disturb_each_other() 
         assert await many(make_openai(server)) == ["Yes."] * 20
 
 
-async def test_a_field_of_the_caller_that_a_server_does_not_know_is_told() -> None:
+async def test_a_field_of_the_caller_that_a_server_does_not_know_is_reported() -> None:
     def refuse(_: ModelServerRequest) -> ErrorReply:
         return ErrorReply(400, "unknown field: stream_options")
 
@@ -93,16 +93,16 @@ async def test_a_server_that_never_says_why_it_ended_but_says_that_it_is_done_is
 
 async def test_an_answer_that_ends_without_a_last_word_was_cut() -> None:
     chunk = {"choices": [{"index": 0, "delta": {"content": "Ye"}, "finish_reason": None}]}
-    with ModelServer([RawReply((event(chunk),))]) as server, pytest.raises(ModelUnavailable, match="it broke off"):
+    with ModelServer([RawReply((event(chunk),))]) as server, pytest.raises(ModelUnavailable, match="it was cut off"):
         await answer(make_openai(server))
 
 
-async def test_an_error_in_the_middle_of_an_answer_is_told() -> None:
+async def test_an_error_in_the_middle_of_an_answer_is_reported() -> None:
     chunk = {"choices": [{"index": 0, "delta": {"content": "Ye"}}]}
     error = {"error": {"message": "The server had an error", "type": "server_error", "code": None}}
     with (
         ModelServer([RawReply((event(chunk), event(error)))]) as server,
-        pytest.raises(ModelUnavailable, match="The server had an error; the answer broke off in the middle"),
+        pytest.raises(ModelUnavailable, match="The server had an error; the response was cut off"),
     ):
         await answer(make_openai(server))
 
@@ -250,7 +250,7 @@ def test_arguments_that_come_as_an_object_become_text() -> None:
     assert calls([piece({"skill": "表格"}, index=0, id="a", name="one")]) == [("a", "one", '{"skill": "表格"}')]
 
 
-def test_chunks_without_a_choice_and_fields_for_others_are_no_text() -> None:
+def test_chunks_without_a_choice_and_fields_for_others_are_not_text() -> None:
     found = folded(
         {"choices": []},
         {"model": "m", "choices": None},

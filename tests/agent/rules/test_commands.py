@@ -123,7 +123,7 @@ def test_a_command_knows_the_words_around_it() -> None:
     assert found[2].about == "Then `python3 scripts/inline.py table.csv`."
 
 
-def test_set_up_and_other_languages_are_no_commands() -> None:
+def test_set_up_and_other_languages_are_not_commands() -> None:
     assert commands("`pip install x`\n\n```python\nimport os\n```\n\n```\nmake all\n```\n`scripts/a.py`") == []
     assert commands("") == []
 
@@ -287,6 +287,6 @@ def test_a_value_may_be_quoted_or_a_number_before_its_name(option: str, text: st
     assert find_option_value(option, text) == value
 
 
-def test_a_number_alone_is_no_calculation() -> None:
+def test_a_number_alone_is_not_a_calculation() -> None:
     assert find_formulas("max of -3 and 7") == []
     assert find_formulas("-3 + 7") == ["-3 + 7"]

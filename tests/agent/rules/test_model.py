@@ -76,7 +76,7 @@ def test_without_an_executor_it_reads_the_skill_out(tmp_path: Path) -> None:
     assert "    python3 scripts/rows.py table.csv" in reply.text
 
 
-def test_a_command_that_the_policy_denies_is_told(tmp_path: Path) -> None:
+def test_a_command_that_the_policy_denies_is_reported(tmp_path: Path) -> None:
     (reply,) = replied(tmp_path, ("Describe this table", b"a\n"), denied_commands=["python3"])
     assert "of the skill rows was not run:" in reply.text
     assert "python3" in reply.text

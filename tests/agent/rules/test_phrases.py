@@ -91,7 +91,7 @@ def test_a_picture_is_not_read_out() -> None:
     assert said.endswith("文件：workspace://out/c.svg")
 
 
-def test_a_failure_is_told_with_its_words_and_what_to_do() -> None:
+def test_a_failure_is_reported_with_its_words_and_what_to_do() -> None:
     said = ENGLISH.describe_run(ARGUMENTS, step(exit_code=2, stderr="error: no column 'x'\n", warnings=["slow"]))
     assert "It ended with exit code 2, not 0.\n\n    error: no column 'x'\n    slow" in said
     assert "was stopped" in ENGLISH.describe_run(ARGUMENTS, step(timed_out=True, exit_code=None))
@@ -102,11 +102,11 @@ def test_a_command_that_was_refused_was_not_run() -> None:
     assert said.endswith("of the skill csv-report was not run: rm is not allowed; use another")
 
 
-def test_silence_is_told() -> None:
+def test_silence_is_reported() -> None:
     assert ENGLISH.describe_run(ARGUMENTS, step()).endswith("It ended without an error and printed nothing.")
 
 
-def test_what_is_no_result_of_a_run_is_a_refusal() -> None:
+def test_what_is_not_a_result_of_a_run_is_a_refusal() -> None:
     for text in ("", "[]", "{", '{"a": 1}', "error:"):
         assert "was not run:" in ENGLISH.describe_run(ARGUMENTS, text)
 

@@ -413,7 +413,7 @@ def test_a_zip_with_offsets_beyond_the_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"hello", bytes(2048), b"<html></html>" * 100, b"Rar!\x1a\x07\0"])
-def test_what_is_no_archive_is_refused(data: bytes, tmp_path: Path) -> None:
+def test_what_is_not_an_archive_is_refused(data: bytes, tmp_path: Path) -> None:
     assert "not a zip or tar archive" in refusal(data, tmp_path, UnsupportedMedia)
 
 

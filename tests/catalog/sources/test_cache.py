@@ -208,7 +208,7 @@ def test_spellings_of_one_address_share_a_key() -> None:
 
 
 @pytest.mark.parametrize("url", ["https://[::1", "https://h:99999/", "https://h/a b", "https://h/\x00", "https://h/\n"])
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_what_is_not_an_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidArgument):
         split_url(url)
 

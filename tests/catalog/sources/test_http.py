@@ -297,7 +297,7 @@ def test_credentials_do_not_travel_to_another_server(web: Web, tmp_path: Path) -
         assert "Authorization" not in other.requests[0][1]
 
 
-def test_progress_is_told(web: Web, tmp_path: Path) -> None:
+def test_progress_is_reported(web: Web, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int | None]] = []
     web.pages["/a"] = Page(bytes(1000))
     with Downloader(tmp_path) as downloads:

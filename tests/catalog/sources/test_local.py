@@ -183,7 +183,7 @@ def test_a_package_without_skills_is_an_error_that_says_why(name: str, reason: s
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "a..b", "1a", "a/b"])
-def test_what_is_no_name_of_a_package_is_refused(name: str) -> None:
+def test_what_is_not_a_name_of_a_package_is_refused(name: str) -> None:
     with pytest.raises(InvalidArgument, match="invalid package name"):
         PackageSource(name)
 

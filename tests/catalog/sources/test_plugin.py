@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from openskills.catalog import Catalog, Root
-from openskills.catalog.publish import FileContent, build_archive
+from openskills.catalog.publish import build_archive
 from openskills.catalog.root import no_progress
+from openskills.catalog.sources.archive import FileContent
 from openskills.catalog.sources.plugin import MAX_PLUGINS, MCP_SCHEMA, PLUGIN_SCHEMA, MarketplaceSource, open_plugin
 from openskills.catalog.validate import find_skill_folders
 from openskills.errors import LimitExceeded, SkillError

@@ -212,7 +212,7 @@ def test_0_2_as_it_is_used_names_one_artifact_per_skill() -> None:
         ({"name": "a/b", "files": ["SKILL.md"]}, "invalid skill name"),
         ({"name": "a" * 100, "files": ["SKILL.md"]}, "invalid skill name"),
         ({"name": ".hidden", "files": ["SKILL.md"]}, "invalid skill name"),
-        ({"name": "a", "files": ["../../etc/passwd", "SKILL.md"]}, "climbs out"),
+        ({"name": "a", "files": ["../../etc/passwd", "SKILL.md"]}, "leaves its directory"),
         ({"name": "a", "files": ["SKILL.md", "/etc/passwd"]}, "is absolute"),
         ({"name": "a", "files": ["SKILL.md", "a\\..\\b"]}, "backslash"),
         ({"name": "a", "files": ["SKILL.md", "a\0b"]}, "NUL"),
@@ -251,7 +251,7 @@ def test_a_bad_skill_is_named_and_the_good_one_stays(skill: object, reason: str)
     "data",
     [b"", b"<!doctype html>", b"[]", b"{}", b'{"skills": {}}', b"\xff\xfe", b"[" * 100_000, b'{"skills": 1}'],
 )
-def test_what_is_no_index_is_refused(data: bytes) -> None:
+def test_what_is_not_an_index_is_refused(data: bytes) -> None:
     with pytest.raises(UnsupportedMedia, match="index: not an index of skills"):
         read_index(data, "index")
 
@@ -379,13 +379,13 @@ BOMB = tar_of({"SKILL.md": SKILL, "big": os.urandom(5000)})
         (skill_md("bad", url="nowhere/SKILL.md"), "404"),
         (skill_md("bad", url="file:///etc/passwd"), "is not an http or https URL"),
         (skill_md("bad", url="ftp://example.org/SKILL.md"), "is not an http or https URL"),
-        (archive("bad", CLIMBING), "climbs out"),
+        (archive("bad", CLIMBING), "leaves its directory"),
         (archive("bad", WRAPPED), "no SKILL.md at its root"),
         (archive("bad", b"no archive"), "not a zip or tar archive"),
         (archive("bad", BOMB), "more than 4,000 bytes"),
         (listed("bad", FILES) | {"digest": sha256(b"")}, "but the index says"),
         ({"name": "bad", "files": ["SKILL.md", "big"]}, "larger than 4,000 bytes"),
-        ({"name": "bad", "files": ["../x", "SKILL.md"]}, "climbs out"),
+        ({"name": "bad", "files": ["../x", "SKILL.md"]}, "leaves its directory"),
     ],
 )
 def test_a_bad_skill_is_named_with_its_reason_and_the_good_one_arrives(

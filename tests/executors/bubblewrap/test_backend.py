@@ -2,6 +2,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -13,13 +14,22 @@ from typing import Any
 import pytest
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
-from openskills.executors.bubblewrap.backend import SandboxBackend
+from openskills.executors.bubblewrap.backend import (
+    SandboxBackend,
+    SandboxTools,
+    allow_traversal,
+    build_reach_command,
+    find_closed_parents,
+    read_kernel_setting,
+    select_topmost,
+    suggest_fix,
+)
 from openskills.executors.bubblewrap.selftest import PASSED
 from openskills.executors.files.descriptors import delete_tree
 from openskills.executors.protocol import WorkspaceDirectory
 from openskills.executors.spec import Command, EndReason, Isolation, Limits, TerminalSize
-from tests.conftest import RequireProgram, skip_unless_root
-from tests.executors.boxes import QUICK, SKILL, Box, box, new_place
+from tests.conftest import RequireProgram, needs_root, skip_unless_root
+from tests.executors.boxes import QUICK, SKILL, UID, Box, box, new_place
 from tests.executors.open_place import open_place
 from tests.executors.running import eventually, read_until
 
@@ -504,3 +514,110 @@ async def test_root_never_enters_a_sandbox_as_root(tmp_path: Path) -> None:
 
     with pytest.raises(ExecutorUnavailable, match="do not run as root"):
         await SandboxBackend().attach(WorkspaceDirectory(place.id, place.tree, None))
+
+
+as_root = needs_root("only root starts commands as somebody else")
+
+
+def as_somebody(*argv: str) -> list[str]:
+    return ["/usr/bin/setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", "--", *argv]
+
+
+def test_only_the_topmost_closed_directory_is_covered() -> None:
+    closed = {Path("/mine"), Path("/mine/deep/closed")}
+    found = find_closed_parents(
+        [Path("/mine/deep/closed/x"), Path("/mine/y"), Path("/usr/z")], lambda path: path not in closed
+    )
+    assert found == [Path("/mine")]
+
+
+def test_a_directory_below_another_one_needs_no_way_of_its_own() -> None:
+    wanted = [Path("/mine/state/.system"), Path("/usr"), Path("/mine/state"), Path("/mine/state2"), Path("/usr")]
+    assert select_topmost(wanted) == [Path("/mine/state"), Path("/mine/state2"), Path("/usr")]
+
+
+@as_root
+def test_another_user_gets_to_a_directory_below_a_closed_one_and_to_nothing_beside_it(tmp_path: Path) -> None:
+    shown, hidden = tmp_path / "shown", tmp_path / "hidden"
+    for directory in (shown, hidden):
+        directory.mkdir(mode=0o755)
+        (directory / "file").write_text(directory.name)
+    tmp_path.chmod(0o700)
+    script = f"cat {shown}/file; ls {tmp_path} || cat {hidden}/file"
+    done = subprocess.run(
+        build_reach_command([shown], as_somebody("/bin/bash", "-c", script)), capture_output=True, text=True
+    )
+    assert done.stdout == "shown"
+    assert done.returncode != 0
+    assert subprocess.run(as_somebody("/bin/cat", f"{shown}/file"), capture_output=True).returncode != 0
+
+
+@as_root
+def test_only_the_user_of_a_workspace_may_pass_to_it(tmp_path: Path) -> None:
+    tree = tmp_path / "workspaces" / "one" / "tree"
+    tree.mkdir(parents=True)
+    tree.parent.chmod(0o700)
+    allow_traversal(tree, UID)
+    found = tree.parent.stat()
+    assert (found.st_gid, found.st_mode & 0o777) == (UID, 0o710)
+    assert tree.parents[1].stat().st_mode & 0o001
+
+
+@pytest.mark.parametrize(
+    ("said", "settings", "fix"),
+    [
+        ("bwrap: Unknown option --bind-fd", {}, "Upgrade it"),
+        ("x", {"user/max_user_namespaces": "0"}, "sysctl -w user.max_user_namespaces"),
+        ("x", {"kernel/unprivileged_userns_clone": "0"}, "sysctl -w kernel.unprivileged_userns_clone=1"),
+        ("x", {"kernel/apparmor_restrict_unprivileged_userns": "1"}, "AppArmor"),
+        ("bwrap: No permissions to create new namespace", {}, "If this is a container"),
+        ("something else", {}, "container"),
+    ],
+)
+def test_each_reason_has_its_own_fix(said: str, settings: dict[str, str], fix: str) -> None:
+    assert fix in suggest_fix(said, lambda name: settings.get(name, ""))
+
+
+def test_a_setting_that_this_kernel_does_not_have_is_empty() -> None:
+    assert read_kernel_setting("kernel/no_such_setting") == ""
+    assert read_kernel_setting("kernel/ostype") == "Linux"
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap needs Linux")
+
+
+def test_the_programs_are_found_on_the_search_path_and_in_the_system(tmp_path: Path) -> None:
+    bwrap = tmp_path / "bwrap"
+    bwrap.write_text("#!/bin/sh\n")
+    bwrap.chmod(0o755)
+    stand = SandboxTools(str(tmp_path), ())
+    assert stand.bwrap == str(bwrap)
+    assert os.access(stand.setpriv, os.X_OK)
+    stand.close()
+
+
+def test_a_program_of_the_current_directory_is_not_the_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("bwrap", "setpriv"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    stand = SandboxTools(".:", (), bwrap=Path("/bin/true"))
+    assert Path(stand.setpriv).parent != tmp_path
+    stand.close()
+
+
+def test_a_chosen_bubblewrap_and_filter_are_taken(tmp_path: Path) -> None:
+    stand = SandboxTools("", (tmp_path,), bwrap=Path("/bin/true"), rules=b"rules")
+    assert stand.bwrap == "/bin/true"
+    with os.fdopen(stand.filter.open_reader(), "rb") as rules:
+        assert rules.read() == b"rules"
+    assert stand.read_only == (tmp_path,)
+    stand.close()
+
+
+def test_closing_gives_the_descriptors_back(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    stand = SandboxTools("", (tmp_path,), bwrap=Path("/bin/true"))
+    assert len(os.listdir("/proc/self/fd")) > before
+    stand.close()
+    assert len(os.listdir("/proc/self/fd")) == before

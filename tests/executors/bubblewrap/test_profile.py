@@ -109,14 +109,14 @@ def test_a_command_on_a_terminal_hears_its_keys_again() -> None:
 
 
 @pytest.mark.parametrize(("text", "problem"), [("a" + chr(0) + "b", "NUL"), (chr(0xD800), "lone surrogate")])
-def test_text_that_is_no_argument_is_refused(text: str, problem: str) -> None:
+def test_text_that_is_not_an_argument_is_refused(text: str, problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
         encode_options(["--setenv", "X", text])
     with pytest.raises(InvalidArgument, match=problem):
         line("echo", text)
 
 
-def test_bytes_that_are_no_text_stay_as_they_are() -> None:
+def test_bytes_that_are_not_text_stay_as_they_are() -> None:
     assert encode_words(["caf" + chr(0xDCE9)]) == [b"caf" + bytes([0xE9])]
     assert encode_options(["--setenv", "A", "b"]).split(bytes(1)) == [b"--setenv", b"A", b"b", b""]
 

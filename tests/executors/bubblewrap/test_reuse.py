@@ -18,6 +18,7 @@ from tests.conftest import RequireProgram
 from tests.executors.boxes import QUICK, SKILL, Box, box, new_place
 from tests.executors.kept_first import FIRST_PROCESS, KeptFirstBackend
 from tests.executors.running import eventually, read_until
+from tests.long_form import cases
 
 FACTS = (
     "env | sort; ulimit -a; umask; pwd; id; ls -l /proc/self/fd | sed 's/.* //; s/[0-9]*//g'; cat /proc/self/cgroup; "
@@ -337,14 +338,19 @@ STARVING = {
 }
 
 
-@pytest.mark.parametrize("starve", STARVING.values(), ids=STARVING)
-@pytest.mark.parametrize("used", [False, True], ids=["new", "used"])
+@pytest.mark.parametrize(
+    ("starve", "used"),
+    cases(
+        [("processors", True), ("sessions", True), ("threads", False)],
+        [("processors", False), ("sessions", False), ("threads", True)],
+    ),
+)
 async def test_nothing_outlives_its_deadline_by_starving_the_first_process(
     tmp_path: Path, starve: str, used: bool
 ) -> None:
     async with box(KeptFirstBackend() if used else SandboxBackend(kept=0), tmp_path) as one:
         limits = Limits(timeout=1.5, grace=0.2, processes=60)
-        process = await one.start(Command(("bash", "-c", starve), limits=limits))
+        process = await one.start(Command(("bash", "-c", STARVING[starve]), limits=limits))
         below = process._supervised.pid  # pyright: ignore[reportOptionalMemberAccess]
         assert await eventually(lambda: len(list_descendants(below)) > 2)
         running = list_descendants(below)

@@ -14,7 +14,9 @@ import pytest
 
 from openskills.errors import ExecutorUnavailable
 from openskills.executors.container.engine import ContainerEngine, OneShotEngine
+from openskills.executors.container.selftest import find_faults, run_self_test
 from openskills.executors.container.spec import DEFAULT_PATH
+from openskills.executors.local import LocalBackend
 from openskills.host.model import Registration
 from openskills.host.runners.docker import build_container_request
 from tests.container_engine import TestEngine
@@ -123,7 +125,7 @@ def test_a_container_with_another_runtime_than_the_one_that_was_asked_for_is_not
             engine.remove(container)
 
 
-def test_removing_what_is_gone_is_no_error(container_engine: TestEngine) -> None:
+def test_removing_what_is_gone_is_not_an_error(container_engine: TestEngine) -> None:
     with connected(container_engine) as engine:
         container = engine.create(
             {"Image": container_engine.image, "Entrypoint": ["true"], "Labels": {"openskills.t": "1"}}
@@ -152,3 +154,36 @@ def test_a_container_reads_its_input_and_both_streams_are_heard(container_engine
     finally:
         engine.close()
     assert (status, heard) == (7, {"stdout": b"x" * 300_000, "stderr": b"err"})
+
+
+GOOD: dict[str, Any] = {"interfaces": ["lo"], "read_only": True, "skills_read_only": True, "engines": []}
+
+
+def test_a_container_as_it_was_asked_for_has_no_faults() -> None:
+    assert find_faults(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"interfaces": ["lo", "eth0"]}, "the container has a network"),
+        ({"read_only": False}, "the root file system of the container is writable"),
+        ({"skills_read_only": False}, "staged skills are writable"),
+        ({"engines": ["/run/docker.sock"]}, "the socket of an engine is visible in the container"),
+    ],
+)
+def test_what_an_engine_adds_is_named(changed: dict[str, Any], words: str) -> None:
+    assert find_faults({**GOOD, **changed}) == [words]
+
+
+def test_a_probe_that_says_nothing_proves_nothing() -> None:
+    assert len(find_faults({})) == len(GOOD)
+
+
+async def test_what_does_not_isolate_does_not_pass() -> None:
+    backend = LocalBackend()
+    try:
+        with pytest.raises(ExecutorUnavailable, match="the container does not isolate on this machine"):
+            await run_self_test(backend)
+    finally:
+        await backend.close()

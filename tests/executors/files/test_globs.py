@@ -12,7 +12,7 @@ from openskills.executors.files.globs import compile_globs, escape_glob, expand_
 
 
 @pytest.mark.parametrize("pattern", ["\ud800", "out/\ud800*", "out/[\udfff]"])
-def test_half_a_character_is_refused_and_a_name_that_is_not_utf_8_is_not(pattern: str) -> None:
+def test_a_lone_surrogate_is_refused_and_a_name_that_is_not_utf_8_is_not(pattern: str) -> None:
     with pytest.raises(InvalidArgument, match="lone surrogate"):
         compile_globs([pattern])
     assert compile_globs(["out/\udcff*"]).matches("out/\udcffx")
@@ -116,7 +116,7 @@ def test_a_pattern_that_leaves_the_workspace_is_forbidden(pattern: str) -> None:
         ("$HOME/x", r"unknown variable \$HOME"),
     ],
 )
-def test_what_is_no_pattern_is_refused_with_its_fault(pattern: str, said: str) -> None:
+def test_what_is_not_a_pattern_is_refused_with_its_fault(pattern: str, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         compile_globs([pattern])
 

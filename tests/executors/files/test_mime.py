@@ -48,7 +48,7 @@ def test_content_goes_before_the_name(path: str, head: bytes, kind: str) -> None
     assert detect_mime_type(path, head) == kind
 
 
-def test_a_character_that_is_cut_at_the_end_of_the_head_is_no_fault() -> None:
+def test_a_character_that_is_cut_at_the_end_of_the_head_is_not_a_fault() -> None:
     assert detect_mime_type("out/a.txt", ("x" + "é" * 400).encode()[:512]) == "text/plain"
     assert is_text("é".encode()[:1], cut=True)
     assert not is_text("é".encode()[:1])

@@ -111,7 +111,7 @@ def test_a_path_that_leaves_is_forbidden_everywhere(tree: WorkspaceTree, tmp_pat
 
 
 @pytest.mark.parametrize("path", NO_PATHS)
-def test_what_is_no_path_is_refused(tree: WorkspaceTree, path: str) -> None:
+def test_what_is_not_a_path_is_refused(tree: WorkspaceTree, path: str) -> None:
     for attempt in (lambda: tree.write(path, [b"x"]), lambda: tree.open(path), lambda: tree.remove(path)):
         with pytest.raises(InvalidArgument):
             attempt()

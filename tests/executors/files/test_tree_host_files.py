@@ -76,7 +76,7 @@ def test_links_that_lead_out_are_not_followed(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["none", "data/fifo"])
-def test_what_is_no_file_is_refused_and_nobody_waits(root: Path, name: str) -> None:
+def test_what_is_not_a_file_is_refused_and_nobody_waits(root: Path, name: str) -> None:
     os.mkfifo(root / "data/fifo")
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(InvalidArgument, match=r"inputs\.from"):

@@ -202,7 +202,7 @@ async def test_a_head_that_is_too_long_is_refused(size: int) -> None:
 
 
 @pytest.mark.parametrize("first", [b"\x05\x01\x00", b"\x04\x01", b"\x16\x03\x01\x02\x00", b"\r\n", b"\xff"])
-async def test_a_program_that_speaks_something_else_is_told_at_once(first: bytes) -> None:
+async def test_a_program_that_speaks_something_else_is_reported_at_once(first: bytes) -> None:
     async with proxying("a.example", limits=ProxyLimits(head_seconds=PATIENCE * 2)) as through:
         result = await through.ask(first)
 
@@ -534,7 +534,7 @@ async def test_chunks_that_do_not_add_up_are_refused(body: bytes) -> None:
     assert b"0\r\n\r\n" not in recorder.heard.partition(b"\r\n\r\n")[2]
 
 
-async def test_a_body_that_breaks_off_is_not_passed_off_as_whole() -> None:
+async def test_a_body_that_is_cut_off_is_not_passed_off_as_whole() -> None:
     recorder = Recorder(expects=b"never")
 
     async with (
@@ -640,7 +640,7 @@ async def test_each_side_of_a_tunnel_may_stop_sending_before_the_other() -> None
 
 
 @pytest.mark.parametrize("way", ["tunnel", "plain"])
-async def test_a_client_that_breaks_off_frees_the_server(way: str) -> None:
+async def test_a_client_that_is_cut_off_frees_the_server(way: str) -> None:
     ended = asyncio.Event()
 
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -28,6 +28,18 @@ def after(require_program: RequireProgram) -> Callable[[str], str]:
 
 
 NOTHING = "True ['first'] ['file', 'place']"
+# All sockets are closed, but the port of the one that was closed first stays in use for a while.
+LINGERING = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+served, _ = server.accept()
+client.close()
+served.recv(1)
+served.close()
+server.close()
+del client, served, server
+"""
 
 
 @pytest.mark.parametrize(
@@ -56,10 +68,38 @@ def test_files_are_removed_and_what_was_there_first_stays(after: Callable[[str],
         "os.nice(5)",
         "os.chmod('/tmp', 0o700)",
         "import socket; global_socket = socket.create_server(('127.0.0.1', 0))",
+        LINGERING,
+        "import ctypes; ctypes.CDLL(None).syscall(program._IOPRIO_GET - 1, 1, 0, 3 << 13 | 7)",
+        "import ctypes; ctypes.CDLL(None).semget(77, 1, 0o1666)",
     ],
 )
-def test_what_cannot_be_undone_is_told(after: Callable[[str], str], code: str) -> None:
+def test_what_cannot_be_undone_is_reported(after: Callable[[str], str], code: str) -> None:
     assert after(code).startswith("False")
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("sockets: used 3\nTCP: inuse 0 orphan 12 tw 1 alloc 345 mem 0\nUDP: inuse 0 mem 77\n", True),
+        ("sockets: used 4\nTCP: inuse 0 orphan 0 tw 1 alloc 5 mem 1\nUDP: inuse 0 mem 0\n", False),
+        ("sockets: used 3\nTCP: inuse 0 orphan 0 tw 10 alloc 5 mem 1\nUDP: inuse 0 mem 0\n", False),
+        ("sockets: used 3\nTCP: inuse 0 orphan 0 tw 1 alloc 5 mem 1\nUDP: inuse 2 mem 0\n", False),
+        ("sockets: used 3\nTCP: inuse 0 orphan 0 tw 1 alloc 5 mem 1\nUDP: inuse 0 mem 0\nRAW: inuse 1\n", False),
+    ],
+)
+def test_only_socket_counts_of_the_sandbox_matter(after: Callable[[str], str], text: str, same: bool) -> None:
+    first = "sockets: used 3\nTCP: inuse 0 orphan 0 tw 1 alloc 5 mem 1\nUDP: inuse 0 mem 0\n"
+    code = f"""
+descriptor = os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR, 0o600)
+os.write(descriptor, {first.encode()!r})
+counts = program._SocketCounts([descriptor])
+assert counts.are_equal()
+os.ftruncate(descriptor, 0)
+os.pwrite(descriptor, {text.encode()!r}, 0)
+assert counts.are_equal() is {same}
+os.close(descriptor)
+"""
+    assert after(code) == NOTHING
 
 
 def test_times_of_directories_are_restored(after: Callable[[str], str]) -> None:

@@ -96,7 +96,7 @@ def test_another_request_under_the_same_id_is_refused(journal: Journal, tmp_path
 
 
 @pytest.mark.parametrize("id_", ["", "a b", "a\n", "é", "x" * 129, "../x", "a\0"])
-def test_what_is_no_id_is_refused(id_: str, journal: Journal) -> None:
+def test_what_is_not_an_id_is_refused(id_: str, journal: Journal) -> None:
     with pytest.raises(InvalidArgument, match=r"invalid id .*; use 1 to 128 characters of"):
         journal.begin(id_, "ls")
 

@@ -158,7 +158,7 @@ def test_removing_takes_everything_and_refuses_what_is_in_use(store: WorkspaceSt
 
 
 @pytest.mark.parametrize("id_", ["", "..", "../../etc", "x" * 32, "A" * 32, "0" * 31])
-def test_what_is_no_id_is_refused(id_: str, store: WorkspaceStore) -> None:
+def test_what_is_not_an_id_is_refused(id_: str, store: WorkspaceStore) -> None:
     with pytest.raises(InvalidArgument, match="invalid workspace id"):
         store.remove(id_)
 
@@ -340,7 +340,7 @@ def test_who_has_it_can_be_seen(tmp_path: Path) -> None:
     assert (leases.read_lock(tmp_path).is_held, leases.read_lock(tmp_path).holder) == (False, None)
 
 
-def test_a_directory_that_was_made_anew_has_a_lock_of_its_own(tmp_path: Path) -> None:
+def test_a_directory_that_was_made_again_has_a_lock_of_its_own(tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.mkdir()
     old = leases.take_lock(place)

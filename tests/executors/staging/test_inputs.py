@@ -56,7 +56,7 @@ def test_keys_may_be_written_in_any_case() -> None:
         ({"from": "artifact://a", "dst": "x"}, "inputs"),
     ],
 )
-def test_what_is_no_input_is_refused_by_its_field(value: Mapping[str, object], field: str) -> None:
+def test_what_is_not_an_input_is_refused_by_its_field(value: Mapping[str, object], field: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         InputSpec.parse(value)
     assert refused.value.field == field
@@ -101,7 +101,7 @@ def test_a_source_is_read_by_its_scheme(source: str, means: object) -> None:
         "workspace://$HOME/x",
     ],
 )
-def test_what_is_no_source_is_refused(source: str) -> None:
+def test_what_is_not_a_source_is_refused(source: str) -> None:
     with pytest.raises(InvalidArgument):
         plan_inputs([InputSpec(source)])
 
@@ -170,7 +170,7 @@ def test_a_destination_elsewhere_is_forbidden(to: str) -> None:
 
 
 @pytest.mark.parametrize("to", ["work/a\0b", "work/" + "x" * 300, "$HOME/x"])
-def test_a_destination_that_is_no_path_is_refused(to: str) -> None:
+def test_a_destination_that_is_not_a_path_is_refused(to: str) -> None:
     with pytest.raises(InvalidArgument):
         destination("artifact://a", to)
 
@@ -439,7 +439,7 @@ def test_what_is_not_there_is_said(workspace: TreeWorkspace, source: str, said: 
         staged(workspace, InputSpec(source, "work/link", InputMode.LINK))
 
 
-def test_a_link_that_leaves_is_no_source(workspace: TreeWorkspace, tmp_path: Path) -> None:
+def test_a_link_that_leaves_is_not_a_source(workspace: TreeWorkspace, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (workspace.tree / "out/leaves").symlink_to(tmp_path / "secret")
     with pytest.raises(ForbiddenPath):

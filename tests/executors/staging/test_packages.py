@@ -964,7 +964,7 @@ def test_an_empty_block_asks_for_nothing() -> None:
         "# /// script\n# a = 1\n# /// \n",
     ],
 )
-def test_what_is_no_closed_script_block_is_none(text: str) -> None:
+def test_what_is_not_a_closed_script_block_is_none(text: str) -> None:
     assert parse_script_metadata(text) is None
 
 

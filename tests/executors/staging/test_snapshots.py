@@ -206,13 +206,13 @@ def test_a_kill_at_any_moment_leaves_only_whole_snapshots(tmp_path: Path, store:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", ".hidden", "a\0b", "a\nb", "x" * 300, "a\\..\\b"])
-def test_a_name_that_is_no_directory_name_is_refused(tmp_path: Path, store: SnapshotStore, name: str) -> None:
+def test_a_name_that_is_not_a_directory_name_is_refused(tmp_path: Path, store: SnapshotStore, name: str) -> None:
     with pytest.raises(InvalidArgument, match="skill"):
         store.take(name, skill_folder(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["pdf", "web-search", "Ünïcode", "PDF_tools", "-rf"])
-def test_names_that_are_no_paths_are_fine(name: str) -> None:
+def test_names_that_are_not_paths_are_fine(name: str) -> None:
     assert check_skill_name(name) == name
 
 
@@ -325,7 +325,7 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"{}", b'{"version": 1}', b"null", b"\xff\xfe"])
-def test_a_damaged_record_is_no_record(tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_record_is_not_a_record(tmp_path: Path, damage: bytes) -> None:
     records = SnapshotRecords(tmp_path)
     records.put("/some/folder", RECORD)
     (path,) = tmp_path.iterdir()

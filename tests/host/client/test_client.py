@@ -343,7 +343,7 @@ async def kinds(one: ClientRun) -> list[str]:
     return [f"{event.kind}{event.id or ''}" async for event in one.events()]
 
 
-async def test_a_stream_that_breaks_off_is_taken_up_where_it_was(scripted_host: Scripted) -> None:
+async def test_a_stream_that_is_cut_off_is_taken_up_where_it_was(scripted_host: Scripted) -> None:
     first = events(event("start", {}, 1), event("stdout", {"text": "a"}, 2), cut=True)
     scripted_host.on("GET /runs/r1/events", first, events(event("stdout", {"text": "b"}, 3), RESULT))
     async with watch(scripted_host) as one:
@@ -352,7 +352,7 @@ async def test_a_stream_that_breaks_off_is_taken_up_where_it_was(scripted_host: 
     assert scripted_host.requests[0].headers["x-trace-id"] == "t-1"
 
 
-async def test_a_stream_that_always_breaks_off_has_an_end(scripted_host: Scripted) -> None:
+async def test_a_stream_that_always_is_cut_off_has_an_end(scripted_host: Scripted) -> None:
     scripted_host.on("GET /runs/r1/events", events(event("start", {}, 1)), events())
     async with watch(scripted_host) as one:
         with pytest.raises(HostUnavailable, match="r1 before its result"):

@@ -262,7 +262,7 @@ def test_what_could_be_read_in_two_ways_is_asked_about(text: str, strange: str) 
     assert strange in doubt
 
 
-def test_the_rank_of_a_percentile_is_no_number_of_the_list() -> None:
+def test_the_rank_of_a_percentile_is_not_a_number_of_the_list() -> None:
     assert find_numbers(remove_percentiles("p90 and 99.9th percentile of 1 2 3")) == ([1, 2, 3], "")
 
 

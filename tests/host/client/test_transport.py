@@ -157,14 +157,14 @@ async def test_a_gateway_is_asked_again_with_one(scripted_host: Scripted) -> Non
     assert [request.headers["idempotency-key"] for request in scripted_host.requests] == ["k", "k"]
 
 
-async def test_an_answer_that_breaks_off_is_not_asked_for_again(scripted_host: Scripted) -> None:
+async def test_an_answer_that_is_cut_off_is_not_asked_for_again(scripted_host: Scripted) -> None:
     scripted_host.on("POST /x", Reply([b'{"succ'], cut=True), as_json(normal()))
     with pytest.raises(HostUnavailable, match="the skill may have run"):
         await fetch(scripted_host.url)
     assert len(scripted_host.requests) == 1
 
 
-async def test_an_answer_that_breaks_off_is_asked_for_again_with_a_key(scripted_host: Scripted) -> None:
+async def test_an_answer_that_is_cut_off_is_asked_for_again_with_a_key(scripted_host: Scripted) -> None:
     scripted_host.on("POST /x", Reply([b'{"succ'], cut=True), as_json(normal()))
     assert (await fetch(scripted_host.url, KEYED)).status == 200
 
@@ -243,7 +243,7 @@ async def test_silence_in_an_opened_answer_has_an_end(scripted_host: Scripted) -
         await pieces_of(scripted_host.url)
 
 
-async def test_an_opened_answer_that_breaks_off_is_noticed(scripted_host: Scripted) -> None:
+async def test_an_opened_answer_that_is_cut_off_is_noticed(scripted_host: Scripted) -> None:
     scripted_host.on("POST /x", Reply([b"one"], cut=True))
     with pytest.raises(HostUnavailable, match="closed the connection"):
         await pieces_of(scripted_host.url)
@@ -431,7 +431,7 @@ def test_an_address_loses_the_slash_at_its_end() -> None:
         "",
     ],
 )
-def test_what_is_no_address_of_a_host_is_refused_by_its_name(url: str) -> None:
+def test_what_is_not_an_address_of_a_host_is_refused_by_its_name(url: str) -> None:
     with pytest.raises(InvalidArgument, match="OPENSKILL_HTTP_BASE_URL"):
         parse_base_url(url, name="OPENSKILL_HTTP_BASE_URL")
 
@@ -450,7 +450,7 @@ def test_what_stays_on_this_machine_is_known() -> None:
     assert not is_local_url("http://10.0.0.1")
 
 
-def test_paths_begin_with_a_slash_so_that_the_colon_is_no_scheme() -> None:
+def test_paths_begin_with_a_slash_so_that_the_colon_is_not_a_scheme() -> None:
     assert skill_path("echo", "invoke") == "/skills/echo:invoke"
     assert skill_path("file_search") == "/skills/file_search"
     assert run_path("r1", "/events") == "/runs/r1/events"
@@ -507,7 +507,7 @@ def circle() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("input_", [{"a": float("nan")}, {"a": object()}, {"a": "\ud800"}, circle(), [1], "text"])
-def test_an_input_that_is_no_json_object_is_refused(input_: Any) -> None:
+def test_an_input_that_is_not_a_json_object_is_refused(input_: Any) -> None:
     with pytest.raises(InvalidArgument, match="input"):
         encode_body(input_)
 
@@ -556,7 +556,7 @@ def test_a_gateway_is_asked_again_only_with_an_idempotency_key(status: int) -> N
 
 
 @pytest.mark.parametrize("status", [502, 504])
-def test_a_result_of_the_skill_is_no_gateway(status: int) -> None:
+def test_a_result_of_the_skill_is_not_a_gateway(status: int) -> None:
     assert after(status, RETRIES_JSON, repeatable=True) is None
 
 
@@ -631,7 +631,7 @@ def test_comments_without_end_are_no_event() -> None:
 
 
 @pytest.mark.parametrize("line", [b"<html>\n", b"data: \xff\n", b"strange: x\n"])
-def test_what_is_no_stream_of_events_is_refused_with_an_excerpt(line: bytes) -> None:
+def test_what_is_not_a_stream_of_events_is_refused_with_an_excerpt(line: bytes) -> None:
     with pytest.raises(BadSkillOutput) as caught:
         read(line)
     assert caught.value.details["excerpt"] == line.decode("utf-8", "replace").rstrip()

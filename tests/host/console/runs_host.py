@@ -39,6 +39,22 @@ ORDER_SCHEMA: dict[str, Any] = {
             ]
         },
         "scan": {"type": "string", "contentEncoding": "base64"},
+        "serial": {"type": "integer"},
+        "__proto__": {"type": "string"},
+        "either": {"anyOf": [{"type": "string"}, {"type": "number"}]},
+        "delivery": {
+            "oneOf": [
+                {"title": "Pickup", "required": ["kind"], "properties": {"kind": {"const": "pickup"}}},
+                {
+                    "title": "Post",
+                    "type": "object",
+                    "required": ["kind", "street"],
+                    "properties": {"kind": {"const": "post"}, "street": {"type": "string"}},
+                },
+            ]
+        },
+        "extra": {},
+        "colour": {"oneOf": [{"const": "red"}, {"const": "blue"}]},
     },
     "additionalProperties": False,
 }

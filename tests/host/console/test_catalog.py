@@ -3,15 +3,21 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 from playwright.sync_api import Browser, expect
 
 from openskills.host.console.catalog import mark_matches
 from openskills.host.parts import HostOptions
+from openskills.project import SkillGrants
+from openskills.settings import Settings
+from tests.conftest import RequireProgram
 from tests.host.console.conftest import ConsoleHost, check_accessibility, open_console, write_samples
-from tests.host.hosting import key_in, served
+from tests.host.hosting import eventually, key_in, served
 from tests.host.vendors.uploading import PUBLISHER, WRITER, bearer, form_of, skill_files, uploading_host
+from tests.long_form import cases
 from tests.skill_writer import skill_writer
 
 HOSTILE_TEXTS = [
@@ -43,7 +49,7 @@ def write_hostile(skills: Path, count: int = 100) -> None:
     skills.mkdir(exist_ok=True)
     for number in range(count):
         attack = HOSTILE_TEXTS[number % len(HOSTILE_TEXTS)]
-        name = f"h{number:03}-{attack}" if number < len(HOSTILE_TEXTS) else f"hostile-{number:03}"
+        name = f"h{number:03}-{attack}"
         folder = skills / f"h{number:03}"
         (folder / "references").mkdir(parents=True)
         fields = {"name": name, "description": f"{attack} {number}", "license": attack}
@@ -104,8 +110,9 @@ def test_reading_works_without_scripts(console: ConsoleHost) -> None:
     assert "name: invoices" in page.locator("pre.lines").inner_text()
 
 
-@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    ("locale", "width"), cases([("en-US", 390), ("zh-CN", 1280)], [("en-US", 1280), ("zh-CN", 390)])
+)
 def test_the_catalog_is_accessible_and_fits(console: ConsoleHost, axe: str, locale: str, width: int) -> None:
     page = console.page("/?q=files", locale=locale, viewport={"width": width, "height": 800})
     assert page.get_by_role("heading", name="目录" if locale == "zh-CN" else "Catalog").is_visible()
@@ -113,6 +120,23 @@ def test_the_catalog_is_accessible_and_fits(console: ConsoleHost, axe: str, loca
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.emulate_media(color_scheme="dark")
     check_accessibility(page, axe)
+    page.goto(f"{console.url}/?q=zzzz")
+    check_accessibility(page, axe)
+
+
+def test_problems_are_those_that_validate_finds(tmp_path: Path, browser: Browser) -> None:
+    write_samples(tmp_path / "skills")
+    skill_writer(tmp_path / "skills", ".")("odd-metadata", "Does things.", front="metadata:\n  always: true\n")
+    with open_console(tmp_path, browser) as console:
+        with console.client() as client:
+            found = client.get("/catalog", params={"problems": "yes"}).json()["data"]["skills"]
+        assert ("odd-metadata", 1) in [(one["name"], one["warnings"]) for one in found]
+        page = console.page()
+        page.get_by_label("Problems").select_option("yes")
+        expect(page.locator("tbody tr", has_text="odd-metadata")).to_contain_text("1 warning")
+        expect(page.locator("tbody tr", has_text="invoices")).to_have_count(0)
+        # A skill that cannot be used belongs to the source of its neighbours.
+        expect(page.locator("tbody tr", has_text="no-front-matter")).to_contain_text("skills")
 
 
 def test_hostile_skills_are_inert_everywhere(tmp_path: Path, browser: Browser, axe: str) -> None:
@@ -126,9 +150,13 @@ def test_hostile_skills_are_inert_everywhere(tmp_path: Path, browser: Browser, a
             assert page.evaluate("window.hacked") is None
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
         check_accessibility(page, axe)
-        page.goto(console.url)
-        links = [str(link.get_attribute("href")) for link in page.locator("tbody a.name[href*=skills]").all()]
-        assert len(links) >= 20
+        links: list[str] = []
+        for address in ("/?page=2", "/"):
+            page.goto(console.url + address)
+            assert page.locator("tbody tr").count() == 50
+            links += [str(link.get_attribute("href")) for link in page.locator("tbody a.name[href*=skills]").all()]
+        # The others are left out, because their names cannot be names.
+        assert len(links) >= 25
         for link in links[:24]:
             for tab in ("instructions", "files", "problems"):
                 page.goto(f"{console.url}{link}?tab={tab}")
@@ -176,19 +204,82 @@ def test_private_uploads_and_places_of_uploads_are_not_shown_to_others(
         for name, skill in (("ada", "diary"), ("chief", "greeter")):
             form = form_of(skill_files(skill, description=f"About the {skill}."))
             host.client.post("/v1/skills", files=form, headers=keys[name]).raise_for_status()
-        for name, expected in {"ada": {"diary~ada", "greeter"}, "bob": {"greeter"}, "all": {"greeter"}}.items():
+        for name, expected in {
+            "ada": ["diary", "greeter"],
+            "bob": ["greeter"],
+            "all": ["greeter"],
+            "chief": ["diary~ada", "greeter"],
+        }.items():
             listed = host.client.get("/catalog", headers=keys[name])
-            assert {one["name"] for one in listed.json()["data"]["skills"]} == expected
+            assert [one["name"] for one in listed.json()["data"]["skills"]] == expected
             assert host.client.get("/catalog?q=diary", headers=keys[name]).json()["data"]["total"] == len(expected) - 1
+            is_seen = name in ("ada", "chief")
             page, about = (host.client.get(path, headers=keys[name]) for path in ("/", "/catalog/greeter"))
-            assert ("About the diary." in page.text) == (name == "ada")
+            assert ("About the diary." in page.text) == is_seen
             assert about.status_code == 200
+            private = expected[0] if is_seen else "diary~ada"
+            for address in (f"/console/skills/{private}", f"/catalog/{private}", f"/catalog/{private}?file=SKILL.md"):
+                answer = host.client.get(address, headers=keys[name])
+                assert answer.status_code == (200 if is_seen else 403), address
+                assert ("About the diary." in answer.text) == is_seen
+            assert host.client.get("/catalog/diary", headers=keys["bob"]).status_code == 404
+            if name == "chief":
+                assert str(tmp_path) in listed.text
+                continue
             for answer in (listed, page, about, host.client.get("/console/skills/greeter", headers=keys[name])):
                 assert "greeter" in answer.text
                 assert not re.search("openskills/uploads|live/|trees/", answer.text)
-        seen = host.client.get("/catalog", headers=keys["chief"])
-        assert {one["name"] for one in seen.json()["data"]["skills"]} == {"greeter"}
-        assert str(tmp_path) in seen.text
+
+
+def test_private_uploads_are_run_by_their_owner_and_by_administrators(
+    tmp_path: Path, require_program: RequireProgram
+) -> None:
+    require_program("bwrap")
+    keys = {name: bearer(key_in(tmp_path, name, scopes=WRITER)) for name in ("ada", "bob")}
+    keys["chief"] = bearer(key_in(tmp_path, "chief", role="admin"))
+    shared = tmp_path / "skills"
+    skill_writer(shared, ".")("common", "For everybody.")
+    # A secret of the operator for a skill of the same name, and for all others.
+    grants = {"common": SkillGrants(secrets=("TOKEN",)), "*": SkillGrants(secrets=("TOKEN",))}
+    options = HostOptions(watch=False, skills=(shared,), grants=grants)
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "TOKEN": "swordfish"}
+    settings = Settings.from_env(environment)
+    with served(tmp_path, {}, options=options, environment=settings.environment) as host:
+
+        def ask(name: str, skill: str, command: str, workspace: str = "default") -> httpx2.Response:
+            body = {"skill": skill, "command": command}
+            return host.client.post(f"/workspaces/{workspace}/commands", json=body, headers=keys[name])
+
+        def finish(name: str, run: str) -> dict[str, Any]:
+            read = lambda: host.client.get(f"/runs/{run}", headers=keys[name]).json()["data"]  # noqa: E731
+            eventually(lambda: read()["ended"] is not None)
+            return read()
+
+        for word in ("diary", "common"):
+            form = form_of(skill_files(word, word=f"private {word}"), folder=word)
+            host.client.post("/v1/skills", files=form, headers=keys["ada"]).raise_for_status()
+        for name, skill in (("ada", "diary"), ("ada", "common"), ("chief", "diary~ada"), ("chief", "common~ada")):
+            listed = host.client.get("/console/try", headers=keys[name])
+            assert f"/console/try/skill/{skill}" in listed.text
+            assert host.client.get(f"/console/try/skill/{skill}", headers=keys[name]).status_code == 200
+            run = finish(name, ask(name, skill, "cat SKILL.md; echo $TOKEN").json()["data"]["id"])
+            output = run["result"]["data"]["stdout"]
+            assert f"Say private {skill.partition('~')[0]}." in output
+            assert run["skill_id"] == skill
+            # The secrets of the operator are not for uploads, also if an administrator runs them.
+            assert "*" not in output
+        # The skill of the operator, in the same workspace.
+        run = finish("chief", ask("chief", "common", "cat SKILL.md; echo $TOKEN").json()["data"]["id"])
+        assert "*" * len("swordfish") in run["result"]["data"]["stdout"]
+        assert "private" not in run["result"]["data"]["stdout"]
+        assert ask("bob", "diary", "ls").status_code == 404
+        assert ask("bob", "diary~ada", "ls").status_code == 404
+        assert ask("bob", "common", "ls").status_code == 202
+        # While a command of one runs, the other cannot have its workspace.
+        waiting = ask("chief", "common", "sleep 1000", "busy").json()["data"]["id"]
+        refused = ask("chief", "diary~ada", "ls", "busy")
+        assert (refused.status_code, refused.json()["error"]["details"]["reason"]) == (409, "REQUEST_IN_FLIGHT")
+        host.client.post(f"/runs/{waiting}:cancel", headers=keys["chief"]).raise_for_status()
 
 
 @pytest.mark.parametrize("is_named", [False, True])

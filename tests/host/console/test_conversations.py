@@ -234,5 +234,6 @@ def test_conversations_are_found_as_you_type(tmp_path: Path, browser: Browser, a
         assert "q=SALES" in page.url
         page.get_by_role("searchbox").fill("nothing")
         expect(page.locator(".empty")).to_contain_text("No conversation matches")
+        check_accessibility(page, axe)
         page.goto(talk.console.url + "/console/conversations/none")
         expect(page.locator("main")).to_contain_text("unknown conversation")

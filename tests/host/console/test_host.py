@@ -37,6 +37,11 @@ def test_keys_are_created_replaced_and_revoked_in_a_browser(tmp_path: Path, brow
         assert first.startswith("osk_")
         (stored,) = read_keys(keys)
         assert (stored.role, stored.scopes, stored.rate_per_second) == ("read", ("file_*", "echo"), 5)
+        page.get_by_text("Change").click()
+        page.get_by_label("Scopes of partner").fill("echo")
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator("tbody td", has_text="file_*")).to_have_count(0)
+        assert [(one.scopes, one.digest) for one in read_keys(keys)] == [(("echo",), stored.digest)]
         page.get_by_role("button", name="Rotate").click()
         expect(page.locator("#new-key")).not_to_have_text(first)
         page.goto(f"{console.url}/console/host?tab=keys")
@@ -48,6 +53,13 @@ def test_keys_are_created_replaced_and_revoked_in_a_browser(tmp_path: Path, brow
         page.get_by_label("Expires after").fill("soon")
         page.get_by_role("button", name="Create").click()
         expect(page.get_by_role("alert")).to_contain_text("invalid duration")
+        # At its field, with everything that was entered.
+        expect(page.get_by_label("Expires after")).to_have_attribute("aria-invalid", "true")
+        expect(page.get_by_label("Name")).to_have_value("x")
+        page.get_by_label("Expires after").fill("")
+        page.get_by_label("Limits").fill("speed=5")
+        page.get_by_role("button", name="Create").click()
+        expect(page.get_by_role("alert")).to_contain_text("unknown limit 'speed'")
 
 
 def test_sessions_are_listed_and_ended(tmp_path: Path, browser: Browser) -> None:
@@ -79,12 +91,22 @@ def test_administration_needs_the_role(tmp_path: Path, browser: Browser) -> None
         with httpx2.Client(base_url=console.url, headers={"Authorization": f"Bearer {admin}"}, timeout=60) as ops:
             status = ops.get("/admin/status").json()["data"]
             assert (status["status"], status["skills"]["ready"]) == ("ready", 1)
-            made = ops.post("/admin/keys", json={"name": "new", "role": "read", "scopes": ["echo"], "expires": "1h"})
+            (process,) = status["processes"]
+            assert (process["is_this"], process["in_flight"], process["waiting"]) == (True, 0, 0)
+            made = ops.post(
+                "/admin/keys",
+                json={"name": "new", "role": "read", "scopes": ["echo"], "expires": "1h", "limits": ["rate=5"]},
+            )
             assert made.json()["data"]["key"].startswith("osk_")
+            assert made.json()["data"]["use"] == {"running": 0, "waiting": 0, "calls_left": 5}
             again = ops.post("/admin/keys", json={"name": "new"})
             assert (again.status_code, "exists" in again.json()["error"]["message"]) == (400, True)
+            scoped = ops.request("PATCH", "/admin/keys/new", json={"scopes": ["echo", "file_*"]}).json()["data"]
+            assert (scoped["scopes"], scoped["begins"]) == (["echo", "file_*"], made.json()["data"]["begins"])
+            assert ops.request("PATCH", "/admin/keys/new", json={"role": "admin"}).status_code == 400
+            assert ops.request("PATCH", "/admin/keys/none", json={"scopes": ["echo"]}).status_code == 400
             rotated = ops.post("/admin/keys/new:rotate").json()["data"]
-            assert (rotated["role"], rotated["scopes"]) == ("read", ["echo"])
+            assert (rotated["role"], rotated["scopes"]) == ("read", ["echo", "file_*"])
             assert rotated["key"] != made.json()["data"]["key"]
             assert ops.request("DELETE", "/admin/keys/new").json()["data"] == {"revoked": "new"}
             assert ops.request("DELETE", "/admin/keys/new").status_code == 400

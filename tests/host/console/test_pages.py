@@ -6,20 +6,25 @@ import re
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import cast
 
 import httpx2
 import jinja2
 import pytest
+import typer.main
 from jinja2 import nodes
 from jinja2.ext import extract_from_ast
 from playwright.sync_api import Browser
+from typer.core import TyperGroup
 
 from openskills.catalog.skill import ResourceKind
+from openskills.cli.main import app
 from openskills.host.auth import ROLES, revoke_key, rotate_key
 from openskills.host.console import pages
-from openskills.host.console.access import build_cookie, find_database
+from openskills.host.console.access import build_cookie
 from openskills.host.console.catalog import STATES
 from openskills.host.console.pages import LANGUAGES, SCREENS, choose_language, local_address, to_visible
+from openskills.host.database import find_database
 from openskills.host.http import HttpExchange
 from openskills.host.parts import HostOptions
 from tests.host.console.conftest import ConsoleHost, check_accessibility, open_console
@@ -213,6 +218,27 @@ def messages_of_modules() -> Iterator[tuple[str, str]]:
     yield from (("host.py", word) for word in ("starting", "draining", "auto", "on", "off", "catalog", "host"))
 
 
+def test_every_action_of_the_guide_is_a_request_and_a_command(console: ConsoleHost) -> None:
+    guide = (CONSOLE.parents[3] / "docs" / "guides" / "console.md").read_text("utf-8")
+    rows = [line.split("|")[2:4] for line in guide.partition("| on the page | HTTP |")[2].splitlines()[2:]]
+    root = cast("TyperGroup", typer.main.get_command(app))
+    missing: list[str] = []
+    for line in re.findall(r"`openskills ([^`-]+)", " ".join(commands for _, commands in rows)):
+        noun, _, verb = line.strip().partition(" ")
+        group = root.commands.get(noun)
+        is_known = verb in group.commands if verb and isinstance(group, TyperGroup) else group is not None and not verb
+        missing += [] if is_known else [line]
+    with console.client() as client:
+        for method, path in re.findall(r"`([A-Z]+) (/[^`]+)`", " ".join(http for http, _ in rows)):
+            # With names that nobody has: a route that does not exist has another message.
+            address = re.sub(r"{\w+}", "none", path).replace("/doctor", "/doctor?skill=none")
+            answer = client.request(method, address, json={})
+            is_unknown = answer.status_code == 405 or "UNKNOWN_ADDRESS" in answer.text
+            missing += [f"{method} {path}"] if is_unknown else []
+    assert not missing
+    assert len(rows) > 20
+
+
 def test_every_text_has_a_translation() -> None:
     wanted = {text: where for where, text in (*messages_of_templates(), *messages_of_modules())}
     for language in set(LANGUAGES) - {"en"}:
@@ -321,7 +347,7 @@ def test_logging_in_with_a_key_in_a_browser(tmp_path: Path, browser: Browser, ax
         assert page.get_by_role("heading", name="Catalog").is_visible()
         page.get_by_role("button", name="Log out").click()
         page.wait_for_url("**/console/login")
-    assert find_database(console.served.parts.settings).exists()
+    assert Path(str(find_database(console.served.parts.settings))).exists()
 
 
 def test_the_keyboard_is_enough_to_find_and_open_a_skill(console: ConsoleHost) -> None:

@@ -19,6 +19,7 @@ from openskills.settings import Settings
 from tests.host.console.conftest import ConsoleHost, check_accessibility
 from tests.host.console.runs_host import open_runs_console
 from tests.host.hosting import Waiting, eventually, key_in
+from tests.long_form import cases
 from tests.servers.warm_openskills import WarmProcess, start_openskills
 
 
@@ -59,8 +60,13 @@ def test_the_form_of_a_schema_sends_what_was_entered(runs_console: ConsoleHost) 
     page.get_by_label("payment").select_option("Invoice")
     page.get_by_label("days").fill("30")
     page.get_by_label("scan").set_input_files([{"name": "a.bin", "mimeType": "x/y", "buffer": b"\x00\xff"}])
+    page.get_by_label("serial").fill("9007199254740993")
+    page.get_by_label("__proto__").fill("an ordinary name")
     page.get_by_role("tab", name="JSON").click()
     expect(page.locator("#input")).to_have_value(re.compile("AP8="))
+    page.get_by_role("tab", name="Form").click()
+    # It has more digits than a number of JavaScript.
+    expect(page.get_by_label("serial")).to_have_value("9007199254740993")
     page.get_by_role("button", name="Run", exact=True).click()
     wait_for_end(page)
     shown = json.loads(page.locator("#output-json").inner_text())
@@ -73,6 +79,8 @@ def test_the_form_of_a_schema_sends_what_was_entered(runs_console: ConsoleHost) 
         "address": {"city": "Paris"},
         "payment": {"days": 30},
         "scan": "AP8=",
+        "serial": 9007199254740993,
+        "__proto__": "an ordinary name",
     }
     expect(page.locator("#log .fg2")).to_have_text("checking")
 
@@ -88,11 +96,37 @@ def test_the_errors_of_the_server_are_shown_at_their_fields(runs_console: Consol
         expect(page.locator(f"[data-pointer='{pointer}']")).to_have_attribute("aria-invalid", "true")
     # What was entered is still there, and the back button leads to the form before it was sent.
     expect(page.get_by_label("amount")).to_have_value("-5")
+    page.get_by_label("extra").fill("[1,")
+    expect(page.get_by_text("not valid JSON")).to_be_visible()
     page.get_by_role("tab", name="JSON").click()
     page.locator("#input").fill("{not json")
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.locator("#errors")).to_contain_text("not valid JSON")
     expect(page.locator("#input")).to_have_value("{not json")
+
+
+def test_after_an_error_the_chosen_alternative_and_the_file_are_still_there(runs_console: ConsoleHost) -> None:
+    page = runs_console.page("/console/try/hosted/order")
+    page.get_by_label("payment").select_option("Invoice")
+    page.get_by_label("delivery").select_option("Post")
+    page.get_by_label("scan").set_input_files([{"name": "a.bin", "mimeType": "x/y", "buffer": b"hello"}])
+    expect(page.locator("#input")).to_have_value(re.compile("aGVsbG8="))
+    page.get_by_role("button", name="Run", exact=True).click()
+    # Of the alternative that was meant, the field that is missing.
+    expect(page.locator("[data-pointer='/delivery/street']")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#errors li")).to_have_text(
+        ['input: "customer" is a required property', 'input.delivery: "street" is a required property']
+    )
+    expect(page.get_by_label("payment").locator("option:checked")).to_have_text("Invoice")
+    expect(page.get_by_text("5 bytes are kept")).to_be_visible()
+    page.get_by_label("customer").fill("Ada")
+    page.get_by_label("street").fill("High Street")
+    page.get_by_label("days").fill("7")
+    page.get_by_role("button", name="Run", exact=True).click()
+    wait_for_end(page)
+    shown = json.loads(page.locator("#output-json").inner_text())["ordered"]
+    assert (shown["payment"], shown["scan"]) == ({"days": 7}, "aGVsbG8=")
+    assert shown["delivery"] == {"kind": "post", "street": "High Street"}
 
 
 def test_a_command_streams_in_colours_and_its_files_can_be_previewed(runs_console: ConsoleHost) -> None:
@@ -177,6 +211,27 @@ def test_a_command_that_cannot_start_says_why_and_keeps_what_was_entered(
     expect(page.locator("#workspace")).to_have_value(workspace)
 
 
+def test_variables_have_to_be_entered_again_and_workspaces_can_be_deleted(runs_console: ConsoleHost) -> None:
+    with runs_console.client() as client:
+        address = "/console/try/skill/reporter"
+        form = {"command": "test -n $TOKEN", "workspace": "spare", "variables": "TOKEN=hunter22\n\nMODE=a=b\n"}
+        page = client.post(address, data=form)
+        run_id = page.url.path.rpartition("/")[2]
+        eventually(lambda: client.get(f"/runs/{run_id}").json()["data"]["state"] == "succeeded")
+        page = client.get(f"/console/runs/{run_id}")
+        assert "Values are not stored; enter them to run it again." in page.text
+        assert f"/console/runs/{run_id}/again" not in page.text
+        assert "hunter22" not in page.text
+        page = client.get(f"{address}?run={run_id}")
+        assert "Values of variables are not stored. Enter them again: MODE, TOKEN" in page.text
+        assert ">MODE=\nTOKEN=\n</textarea>" in page.text
+        page = client.post(address, data={**form, "variables": "TOKEN=x\nhunter22"})
+        assert page.status_code == 400
+        assert "line 2: expected NAME=VALUE" in page.text
+        assert "/console/workspaces/spare/delete" in client.get("/console/try").text
+        assert "/console/workspaces/spare/delete" not in client.post("/console/workspaces/spare/delete").text
+
+
 # Runs
 
 
@@ -202,6 +257,45 @@ def test_runs_are_filtered_compared_and_updated_live_in_two_browsers(runs_consol
     expect(second.locator("ins")).to_have_text("+two")
     second.goto(f"{runs_console.url}/console/runs?text=nothing+has+this")
     expect(second.locator("#results")).to_contain_text("No run matches")
+
+
+def read_list(client: httpx2.Client, address: str, mark: str) -> tuple[str, str]:
+    """The next list of runs after the one with this id, and its id."""
+    with client.stream("GET", address, headers={"Last-Event-ID": mark}) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        fields: dict[str, list[str]] = {}
+        for line in answer.iter_lines():
+            if not line and fields:
+                return "\n".join(fields["data"]), fields["id"][0]
+            name, _, value = line.partition(": ")
+            if name:
+                fields.setdefault(name, []).append(value)
+    raise AssertionError("the stream has ended")
+
+
+def test_the_list_of_runs_goes_on_where_a_browser_has_left_it(runs_console: ConsoleHost) -> None:
+    def start(client: httpx2.Client, command: str) -> str:
+        body = {"skill": "reporter", "command": command}
+        return client.post("/workspaces/listed/commands", json=body).json()["data"]["id"]
+
+    with runs_console.client() as client:
+        page = client.get("/console/runs?skill=reporter")
+        found = re.search(r'hx-sse:connect="([^"]+after=(\w+))"', page.text)
+        assert found is not None
+        address, mark = found[1].replace("&amp;", "&"), found[2]
+        first = start(client, "read line")
+        html, later = read_list(client, address, mark)
+        assert f"row-{first}" in html
+        assert later != mark
+        # What happened while nobody was connected is in the first event.
+        client.post(f"/runs/{first}:cancel").raise_for_status()
+        eventually(lambda: client.get(f"/runs/{first}").json()["data"]["state"] == "cancelled")
+        second = start(client, "true")
+        html, _ = read_list(client, address, later)
+        assert f"row-{second}" in html
+        assert "cancelled" in html
+        assert "order" not in html[html.index("<table") :]
+        assert client.get("/console/runs/live?range=odd").status_code == 400
 
 
 def test_a_reader_whose_connection_breaks_gets_every_line_once(runs_console: ConsoleHost) -> None:
@@ -291,8 +385,9 @@ def test_a_hundred_hostile_outputs_are_inert(runs_console: ConsoleHost) -> None:
     assert page.locator("#content img").count() == 0
 
 
-@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("locale", "scheme"), cases([("en-US", "light"), ("zh-CN", "dark")], [("en-US", "dark"), ("zh-CN", "light")])
+)
 def test_the_pages_are_accessible_in_both_languages_and_themes(
     runs_console: ConsoleHost, axe: str, locale: str, scheme: Any
 ) -> None:
@@ -301,8 +396,15 @@ def test_the_pages_are_accessible_in_both_languages_and_themes(
     wait_for_end(page)
     other = start_command(page, runs_console, "echo x; exit 3")
     wait_for_end(page)
+    called = page.request.post(
+        f"{runs_console.url}/skills/order:invoke?mode=async",
+        data={"input": {"customer": "Ada", "amount": 1}},
+        headers={"Origin": runs_console.url},
+    )
     reader = runs_console.page(locale=locale, color_scheme=scheme)
     for path in (
+        f"/console/runs/{called.json()['data']['id']}",
+        "/console/runs/compare",
         "/console/runs",
         f"/console/runs/{run_id}",
         f"/console/runs/compare?run={run_id}&run={other}",

@@ -147,7 +147,7 @@ def test_past_runs_are_listed(console: ConsoleHost) -> None:
         page.wait_for_timeout(50)
         page.reload()
     assert "anonymous" in page.locator("tbody tr").first.inner_text()
-    assert page.locator("tbody .tag.bad").inner_text() == "400"
+    assert page.locator("tbody .tag.bad").inner_text() == "failed"
 
 
 def test_the_example_of_a_schema_has_its_required_fields() -> None:

@@ -298,7 +298,7 @@ def folder(root: Path, name: str, more: str = "", *scripts: str) -> Path:
 
 
 def hosted(tmp_path: Path, settings: Settings) -> Registry:
-    return Registry.load(settings, skills=[tmp_path / "skills"], start=tmp_path)
+    return Registry(settings, skills=[tmp_path / "skills"], start=tmp_path)
 
 
 def test_a_folder_that_names_its_entry_is_a_skill_of_the_host(tmp_path: Path, settings: Settings) -> None:
@@ -439,7 +439,7 @@ def test_help_is_only_read_if_it_is_allowed(
     path = folder(tmp_path, "pdf", "", "scripts/fill.py", "scripts/other.py")
     text = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--dpi')\np.parse_args()\n"
     (path / "scripts/fill.py").write_text(text)
-    registry = Registry.load(settings, skills=[tmp_path / "skills"], start=tmp_path, read_help=True)
+    registry = Registry(settings, skills=[tmp_path / "skills"], start=tmp_path, read_help=True)
     found, other = registry.get("pdf.fill"), registry.get("pdf.other")
     assert (found.derived, other.derived) == ("help", "default")
     assert list((found.input_schema or {})["properties"]) == ["dpi", "args", "stdin", "files"]
@@ -543,6 +543,28 @@ def test_a_manifest_of_the_host_with_the_same_id_counts_and_the_folder_is_report
     assert [entry.status for entry in registry.list_entries()].count("broken") == 1
 
 
+@pytest.mark.parametrize(("file", "text"), [("echo.py", "print('{}')\n"), ("echo.yaml", "type: cli\nentry: gone.py\n")])
+def test_a_folder_cannot_take_the_id_of_a_script_or_broken_manifest_of_the_operator(
+    tmp_path: Path, settings: Settings, file: str, text: str
+) -> None:
+    path = folder(tmp_path, "pdf-tools", "", "scripts/invoke.py")
+    (path / "manifest.yaml").write_text("id: echo\n")
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "cli" / file).write_text(text)
+    registry = hosted(tmp_path, settings)
+    assert registry.get_entry("echo").origin == tmp_path / "cli" / file
+    (refused,) = [entry for entry in registry.list_entries() if entry.origin == path / "manifest.yaml"]
+    assert refused.status == "broken"
+    assert refused.problems[-1].message == f"id: 'echo' is taken by {tmp_path / 'cli' / file}; use another id"
+
+
+def test_a_folder_without_a_type_is_told_only_that(tmp_path: Path, settings: Settings) -> None:
+    path = folder(tmp_path, "pdf-tools", "", "scripts/run.py")
+    (path / "manifest.yaml").write_text("entry: scripts/run.py\n")
+    (entry,) = hosted(tmp_path, settings).list_entries()
+    assert [problem.rule for problem in entry.problems] == ["field-missing"]
+
+
 def test_folders_that_come_and_go_are_seen_by_reloading(tmp_path: Path, settings: Settings) -> None:
     (tmp_path / "skills").mkdir()
     registry = hosted(tmp_path, settings)
@@ -564,7 +586,7 @@ def test_a_folder_with_another_digest_than_the_operator_pinned_is_refused(tmp_pa
 
     def load() -> Registry:
         manifests, skills = [tmp_path / "deploy"], [tmp_path / "skills"]
-        return Registry.load(settings, manifests=manifests, skills=skills, start=tmp_path)
+        return Registry(settings, manifests=manifests, skills=skills, start=tmp_path)
 
     def told(registry: Registry) -> str:
         with pytest.raises(InvalidSkill) as caught:
@@ -591,7 +613,7 @@ def test_only_skills_in_a_folder_can_be_pinned(tmp_path: Path, settings: Setting
     (tmp_path / "deploy").mkdir()
     text = "type: inproc\nentry: json:loads\ndigest: sha256:0\n"
     (tmp_path / "deploy" / "x.yaml").write_text(text)
-    (entry,) = Registry.load(settings, manifests=[tmp_path / "deploy"], start=tmp_path).list_entries()
+    (entry,) = Registry(settings, manifests=[tmp_path / "deploy"], start=tmp_path).list_entries()
     assert entry.status == "broken"
     assert "have no folder" in entry.problems[0].message
 

@@ -128,7 +128,7 @@ def test_what_a_manifest_does_not_say_comes_from_the_host() -> None:
     assert found.executor == "container"
 
 
-def test_null_is_no_directory_at_all() -> None:
+def test_null_is_not_a_directory_at_all() -> None:
     defaults = ManifestDefaults(allowed_root=Path("/srv/data"))
     found = read(
         "type: cli\nruntime: python\nentry: x.py\nallowed_root: null", name="x", defaults=defaults
@@ -212,7 +212,7 @@ def test_any_value_in_any_field_is_taken_or_told_and_never_raised(field: str, va
     assert all(problem.message.startswith((field, "entry", "limits", "runtime")) for problem in parsed.problems)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
     parsed = read("type: x\ntimeout_ms: -5\nwarm: hot\nsecrets: A")
     assert {message.partition(":")[0] for message in messages(parsed)} == {
         "type",
@@ -254,7 +254,7 @@ def test_a_value_that_looks_like_a_secret_is_a_warning_that_does_not_repeat_it()
     assert "hunter2" not in str(parsed.problems)
 
 
-def test_the_name_of_a_file_that_is_no_id_is_told() -> None:
+def test_the_name_of_a_file_that_is_not_an_id_is_reported() -> None:
     parsed = read("type: inproc\nentry: a:b", name="My Skill")
     assert parsed.registration is None
     assert messages(parsed)[0].startswith("id: 'My Skill' (the name of the file) is not a valid id")
@@ -351,7 +351,7 @@ def test_a_wrong_value_is_a_problem_with_field_and_line_and_the_default_counts(
     assert problem.line == 2
 
 
-def test_numbers_of_json_are_no_text() -> None:
+def test_numbers_of_json_are_not_text() -> None:
     found = fields('{"version": 1.0}', is_json=True)
     assert found.read_text("version", "d") == "d"
     assert messages_fields(found) == ["version: expected a string, got a number"]
@@ -387,7 +387,7 @@ def test_fields_below_a_map_say_so() -> None:
     assert str(found.problems[0]).startswith(":2:14: error: limits.processes: 'none' is not a number")
 
 
-def test_nothing_is_below_what_is_no_map() -> None:
+def test_nothing_is_below_what_is_not_a_map() -> None:
     found = ManifestReader(read_document(b"limits: 5\n", is_json=False), "limits")
     assert found.read_limit("processes", 3, maximum=5) == 3
 
@@ -402,7 +402,7 @@ def test_values_keep_the_types_of_json_and_have_lines() -> None:
     assert document.positions["timeout_ms",] == (2, 16)
 
 
-def test_json_that_is_no_yaml_is_read_without_lines() -> None:
+def test_json_that_is_not_yaml_is_read_without_lines() -> None:
     document = read_json('{\n\t"id":\t"\\ud83d\\ude00"}')
     assert node_value(document.fields["id"]) == "😀"
     assert document.positions == {}
@@ -478,7 +478,9 @@ def test_no_schema_is_none_and_an_empty_one_allows_everything() -> None:
         ("s: true", "s: expected a map, got a boolean", 1),
     ],
 )
-def test_what_is_no_schema_is_told_with_its_place_and_nothing_is_fetched(text: str, complaint: str, line: int) -> None:
+def test_what_is_not_a_schema_is_reported_with_its_place_and_nothing_is_fetched(
+    text: str, complaint: str, line: int
+) -> None:
     found = fields_schema_fields(text)
     assert not read_schema(found, "s")
     (problem,) = (each for each in found.problems if each.severity == "error")

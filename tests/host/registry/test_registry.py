@@ -86,7 +86,7 @@ class Project:
 
     def load(self, *manifests: Path, **environment: str) -> Registry:
         settings = Settings.from_env({**self.environment, **environment})
-        return Registry.load(settings, manifests=manifests, start=self.path)
+        return Registry(settings, manifests=manifests, start=self.path)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_without_manifests_each_script_is_a_skill_as_the_document_says(project: 
 
 
 def test_a_project_that_has_nothing_has_no_skills(tmp_path: Path) -> None:
-    registry = Registry.load(Settings.from_env({"HOME": str(tmp_path), "OPENSKILL_CLI_DIR": str(tmp_path / "none")}))
+    registry = Registry(Settings.from_env({"HOME": str(tmp_path), "OPENSKILL_CLI_DIR": str(tmp_path / "none")}))
     assert (registry.list_entries(), registry.problems) == ((), ())
     with pytest.raises(UnknownSkill):
         registry.get("echo")
@@ -149,7 +149,7 @@ def test_the_variables_count_for_the_shipped_skills(tmp_path: Path) -> None:
     start = Path(__file__).parents[3]
     variables = {"HOME": str(tmp_path), "OPENSKILL_CLI_DIR": str(start / "skills_cli")}
     variables |= {"OPENSKILL_ALLOWED_ROOT": str(tmp_path), "OPENSKILL_TIMEOUT_MS": "700"}
-    registry = Registry.load(Settings.from_env(variables), start=start)
+    registry = Registry(Settings.from_env(variables), start=start)
     assert len(registry.list_registrations()) == 4
     assert {(one.timeout_ms, one.allowed_root) for one in registry.list_registrations()} == {(700, tmp_path)}
 
@@ -413,7 +413,7 @@ def test_a_kind_that_some_runner_takes_is_known(project: Project) -> None:
     (project.cli / "m.yaml").write_text("type: wasm\nentry: m.wasm\n")
     assert status(project.load()) == {"m": "broken"}
     settings = Settings.from_env(project.environment)
-    assert status(Registry.load(settings, start=project.path, kinds=("wasm",))) == {"m": "ready"}
+    assert status(Registry(settings, start=project.path, kinds=("wasm",))) == {"m": "ready"}
 
 
 def test_a_kind_of_an_installed_package_is_known(project: Project) -> None:
@@ -514,7 +514,7 @@ def test_of_equal_ids_in_one_source_the_first_by_name_counts() -> None:
 
 
 def test_a_broken_one_takes_no_id_from_a_good_one() -> None:
-    assert RegistrySnapshot([broken("x", rank=9), ready("x")]).get("x").id == "x"
+    assert RegistrySnapshot([broken("x", rank=9), ready("x", rank=2)]).get("x").id == "x"
 
 
 def test_changes_are_what_came_went_and_is_different() -> None:

@@ -10,7 +10,7 @@ import pytest
 from openskills.errors import ExecutorUnavailable
 from openskills.host.model import Registration
 from openskills.host.parts import HostOptions, HostParts, open_parts
-from openskills.host.registry.reload import prepare_all, reload, watch
+from openskills.host.registry.reload import prepare_all, prepare_unavailable, reload, watch
 from tests.host.hosting import FunctionTable, chatty, echo, eventually, manifest, served, settings_in
 
 
@@ -154,6 +154,28 @@ def test_what_cannot_be_prepared_is_unavailable_with_the_reason_and_harms_no_oth
         assert found["status"] == "unavailable"
         assert found["problems"][0]["message"] == "there is no Docker here; start it"
         assert host.client.get("/readyz").json()["data"]["skills"] == {"ready": 1, "broken": 0, "unavailable": 1}
+
+
+class Recovering(Unwilling):
+    """Can prepare it as soon as `is_repaired`."""
+
+    is_repaired = False
+
+    async def prepare(self, registration: Registration) -> None:
+        if not self.is_repaired:
+            await super().prepare(registration)
+
+
+async def test_what_was_unavailable_is_prepared_again_when_somebody_asks(tmp_path: Path) -> None:
+    table = Recovering({"bad": echo})
+    manifest(tmp_path, "bad")
+    async with opened(tmp_path, table) as parts:
+        await prepare_all(parts)
+        assert await prepare_unavailable(parts) == ()
+        assert parts.registry.get_entry("bad").status == "unavailable"
+        table.is_repaired = True
+        assert await prepare_unavailable(parts) == ("bad",)
+        assert parts.registry.get_entry("bad").status == "ready"
 
 
 def test_an_address_that_can_never_be_dialled_is_a_fault_of_the_manifest_and_not_of_the_caller(tmp_path: Path) -> None:

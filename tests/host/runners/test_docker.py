@@ -206,7 +206,7 @@ async def test_as_many_containers_that_hang_as_there_are_threads_are_ended_at_th
     assert [outcome.failure.code for outcome in outcomes if outcome.failure is not None] == [504] * calls
 
 
-async def test_an_engine_that_does_not_answer_is_told(tmp_path: Path) -> None:
+async def test_an_engine_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     skill = Registration("skill", "docker", "image", "1")
     async with open_runner(tmp_path, skill, DOCKER_HOST=f"unix://{tmp_path}/none.sock") as runner:
         with pytest.raises(ExecutorUnavailable, match="does not respond"):

@@ -233,7 +233,7 @@ def test_a_star_stands_for_what_is_below_a_name_only() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a b", "http://", "x/y", "user@host", "host:99999", "host:http", "a*b"])
-def test_what_is_no_target_is_told(text: str) -> None:
+def test_what_is_not_a_target_is_reported(text: str) -> None:
     with pytest.raises(InvalidArgument, match="OPENSKILL_HOST_HTTP_TARGETS"):
         parse_target(text)
 

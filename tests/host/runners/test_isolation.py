@@ -98,7 +98,7 @@ def test_auto_takes_what_the_settings_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("executor", ["container", "moon"])
-def test_what_is_no_place_for_a_command_is_told(tmp_path: Path, executor: str) -> None:
+def test_what_is_no_place_for_a_command_is_reported(tmp_path: Path, executor: str) -> None:
     with pytest.raises(ManifestFault, match="auto, sandbox, local"):
         isolation(tmp_path, executor)
 

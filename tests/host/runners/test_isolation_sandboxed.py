@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from openskills.errors import ExecutorUnavailable, LimitExceeded
-from openskills.host.model import HostLimits, Outcome, Registration, SkillStartMethod
+from openskills.host.model import HostLimits, ManifestFault, Outcome, Registration, SkillStartMethod
 from openskills.host.runners.isolation import SandboxMount, build_sandbox_options
 from openskills.sync import run
 from tests.conftest import skip_unless_root
@@ -69,6 +69,29 @@ async def test_a_skill_sees_its_script_its_root_and_nothing_else_of_the_place(
         "home": [],
     }
     assert outcome.notes["isolation"] == "bubblewrap"
+
+
+@pytest.mark.parametrize("warm", [SkillStartMethod.FORK, SkillStartMethod.SPAWN])
+async def test_a_skill_runs_without_its_root_and_sees_it_as_soon_as_it_is_created(
+    place: Path, warm: SkillStartMethod
+) -> None:
+    text = """
+        import json, os
+        root = os.environ["OPENSKILL_ALLOWED_ROOT"]
+        print(json.dumps({"files": os.listdir(root) if os.path.isdir(root) else None}))
+    """
+    later = place / "later"
+    skill = sandboxed(place, text, warm=warm, allowed_root=later)
+    async with open_runner(place, skill) as runner:
+        assert (await runner.invoke(skill, called())).data == {"files": None}
+        later.mkdir(mode=0o755)
+        (later / "a.txt").write_text("something")
+        assert (await runner.invoke(skill, called())).data == {"files": ["a.txt"]}
+
+
+async def test_a_skill_that_may_write_needs_its_root(place: Path) -> None:
+    with pytest.raises(ManifestFault, match="allowed_root: directory not found"):
+        await invoke(place, sandboxed(place, "print('{}')", writable=True, allowed_root=place / "later"))
 
 
 WRITES = """
@@ -227,7 +250,7 @@ async def test_memory_of_all_processes_of_a_call_is_limited(place: Path, warm: S
         await invoke(place, sandboxed(place, text, limits=limits, warm=warm, executor=executor))
 
 
-async def test_a_script_that_its_user_may_not_read_is_told(place: Path) -> None:
+async def test_a_script_that_its_user_may_not_read_is_reported(place: Path) -> None:
     skip_unless_root("only it has other users for sandboxes")
     skill = sandboxed(place, "print('{}')")
     (place / "skills" / "skill.py").chmod(0o600)

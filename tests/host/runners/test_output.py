@@ -47,7 +47,7 @@ def test_a_normalised_result_is_taken_as_it_is() -> None:
     assert outcome_of(result) == Outcome({"a": 1}, None, truncated=True, version="2.1", notes={"x": 5})
 
 
-def test_an_object_that_is_no_result_is_data() -> None:
+def test_an_object_that_is_not_a_result_is_data() -> None:
     assert outcome_of({"answer": 42}).data == {"answer": 42}
 
 
@@ -77,7 +77,7 @@ def test_a_word_or_a_number_as_code_becomes_a_status_and_a_reason(code: object, 
 
 
 @pytest.mark.parametrize("code", [0, 7, 200, 600, -1, 10**9, 404.5, True, [], {"a": 1}, "0", "99999999"])
-def test_a_code_that_is_no_status_of_a_failure_becomes_500_and_is_told(code: object) -> None:
+def test_a_code_that_is_not_a_status_of_a_failure_becomes_500_and_is_reported(code: object) -> None:
     failure = failure_of({"success": False, "error": {"code": code, "message": "m"}}, returncode=1)
     assert (failure.code, failure.details["original_code"], failure.details["reason"]) == (500, code, "INTERNAL")
 
@@ -112,7 +112,7 @@ def test_success_with_an_error_leaves_the_error_out_and_says_so() -> None:
     assert "error is ignored" in outcome.notes["warnings"][0]
 
 
-def test_data_that_is_no_object_becomes_one() -> None:
+def test_data_that_is_not_an_object_becomes_one() -> None:
     assert outcome_of({"success": True, "data": [1, 2]}).data == {"value": [1, 2]}
     assert outcome_of({"success": True, "data": None}).data == {}
 
@@ -161,7 +161,7 @@ def test_a_plain_object_counts_among_other_text_only_at_the_very_end() -> None:
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "levels deep"),
     ],
 )
-def test_what_is_no_answer_is_told_with_the_reason(stdout: bytes, said: str) -> None:
+def test_what_is_no_answer_is_reported_with_the_reason(stdout: bytes, said: str) -> None:
     failure = failure_of(stdout)
     assert (failure.code, failure.details["reason"]) == (502, "BAD_SKILL_OUTPUT")
     assert said in failure.message
@@ -221,7 +221,7 @@ def test_too_late_says_how_long_was_waited() -> None:
     assert (outcome.failure.details["timeout_ms"], outcome.failure.details["stdout"]) == (250, "half")
 
 
-def test_what_was_written_before_it_was_too_late_is_told_without_secrets() -> None:
+def test_what_was_written_before_it_was_too_late_is_reported_without_secrets() -> None:
     failure = timeout_outcome(250, RawSkillOutput(b"a geheim b", b"geheim", secrets={"TOKEN": "geheim"})).failure
     assert failure is not None
     assert (failure.details["stdout"], failure.details["stderr"]) == ("a [secret TOKEN] b", "[secret TOKEN]")

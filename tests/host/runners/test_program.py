@@ -164,7 +164,7 @@ def test_arguments_are_texts() -> None:
 
 
 @pytest.mark.parametrize("args", ["-n 5", 5])
-def test_what_is_no_list_is_no_arguments(args: object) -> None:
+def test_what_is_not_a_list_is_no_arguments(args: object) -> None:
     with pytest.raises(ManifestFault, match="list"):
         read_arguments(Registration("s", "cli:exec", "/s", "1", options={"args": args}))
 
@@ -201,7 +201,7 @@ async def test_a_program_sees_only_documented_variables(tmp_path: Path) -> None:
     }
 
 
-async def test_a_failing_program_is_told_with_its_status_and_stderr(tmp_path: Path) -> None:
+async def test_a_failing_program_is_reported_with_its_status_and_stderr(tmp_path: Path) -> None:
     failure = (await invoke(tmp_path, program(tmp_path, "echo broken >&2; exit 7"))).failure
     assert failure is not None
     assert (failure.details["exit_code"], failure.details["stderr"]) == (7, "broken")
@@ -213,7 +213,7 @@ async def test_a_program_is_stopped_at_the_deadline(tmp_path: Path) -> None:
     assert failure.code == 504
 
 
-async def test_what_a_program_wrote_before_the_deadline_is_told_without_secrets(tmp_path: Path) -> None:
+async def test_what_a_program_wrote_before_the_deadline_is_reported_without_secrets(tmp_path: Path) -> None:
     skill = program(tmp_path, "echo half; echo key $TOKEN >&2; exec sleep 600")
     outcome = await invoke(tmp_path, skill, seconds=1.5, secrets={"TOKEN": "geheim"})
     assert outcome.failure is not None

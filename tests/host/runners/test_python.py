@@ -33,7 +33,7 @@ def test_our_own_library_for_skills_is_loaded() -> None:
     )
 
 
-def test_of_what_is_no_python_nothing_is_loaded() -> None:
+def test_of_what_is_not_python_nothing_is_loaded() -> None:
     assert find_preloadable(b"def (") == ()
     assert find_preloadable(b"\x00") == ()
 
@@ -215,7 +215,7 @@ async def test_at_the_deadline_everything_that_the_skill_started_is_ended(
 
 
 @pytest.mark.parametrize("warm", SkillStartMethod)
-async def test_what_a_script_wrote_before_the_deadline_is_told_without_secrets(
+async def test_what_a_script_wrote_before_the_deadline_is_reported_without_secrets(
     tmp_path: Path, warm: SkillStartMethod
 ) -> None:
     text = """
@@ -432,7 +432,7 @@ async def test_an_interpreter_of_a_manifest_is_queried_inside_the_sandbox(
     assert not seen.exists()
 
 
-async def test_a_skill_whose_registration_has_changed_is_served_anew(tmp_path: Path) -> None:
+async def test_a_skill_whose_registration_has_changed_is_served_again(tmp_path: Path) -> None:
     entry = script(tmp_path, "import os, json; print(json.dumps({'a': os.getenv('A')}))")
     first, second = (python_skill(entry, environment={"A": value}) for value in "12")
 

@@ -19,7 +19,7 @@ from openskills.errors import ExecutorUnavailable, ForbiddenPath, InvalidArgumen
 from openskills.executors.requests import PackageOptions
 from openskills.host.model import HostLimits, ManifestFault, Outcome, Registration, SkillOutputEvent
 from openskills.host.registry.scripts import HelpSchema, build_schema, parse_help
-from openskills.host.runners.kinds import RUNNER_KINDS, describe_isolation
+from openskills.host.runners.kinds import RUNNER_KINDS, describe_isolation, list_isolations
 from openskills.host.runners.script import HelpReader, ScriptArgument, ScriptProgram, build_argv, inspect_script
 from openskills.host.runners.table import Runners, load_foreign_runner
 from tests.host.calls_made import called, invoke, open_runner, settings
@@ -40,7 +40,7 @@ async def test_every_kind_has_one_runner_for_all_its_skills(tmp_path: Path, kind
     await runners.close()
 
 
-async def test_an_unknown_kind_is_told_with_the_nearest(tmp_path: Path) -> None:
+async def test_an_unknown_kind_is_reported_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(ManifestFault, match="did you mean 'cli:python'"):
         Runners(settings(tmp_path)).get_runner(skill("cli:pyton"))
 
@@ -51,7 +51,7 @@ def test_a_runner_of_another_package_is_made_with_the_settings(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("value", ["no.such.module:X", "tests.host.own_runner:Missing"])
-def test_a_runner_that_cannot_be_imported_is_told(tmp_path: Path, value: str) -> None:
+def test_a_runner_that_cannot_be_imported_is_reported(tmp_path: Path, value: str) -> None:
     with pytest.raises(ExecutorUnavailable, match="own"):
         load_foreign_runner(EntryPoint("own", value, "openskills.runners"), settings(tmp_path))
 
@@ -298,10 +298,25 @@ def test_a_compiled_program_is_started_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("executor", "found"), [("auto", "bubblewrap"), ("container", "container"), ("local", "none"), ("x:y", "x:y")]
+    ("executor", "found"),
+    [
+        ("auto", "bubblewrap"),
+        ("container", "container"),
+        ("local", "none"),
+        ("x:y", "x:y"),
+        ("ray://head:10001", "bubblewrap"),
+    ],
 )
 def test_the_isolation_of_a_script_is_that_of_its_executor(tmp_path: Path, executor: str, found: str) -> None:
     assert describe_isolation("cli:script", executor, settings(tmp_path)) == found
+
+
+def test_other_skills_of_a_host_with_a_cluster_run_in_its_sandbox(tmp_path: Path) -> None:
+    host = settings(tmp_path, OPENSKILL_EXECUTOR="ray://head:10001", OPENSKILL_RAY_EXECUTOR="local")
+    assert [list_isolations(name, host) for name in ("auto", "ray://head:10001")] == [("sandbox",)] * 2
+    assert describe_isolation("cli:python", "auto", host) == "bubblewrap"
+    with pytest.raises(ManifestFault, match="unsupported executor 'ray'"):
+        list_isolations("ray", host)
 
 
 KNOWN = (

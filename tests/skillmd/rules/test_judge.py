@@ -1,3 +1,6 @@
+"""Rules and their findings."""
+
+import pytest
 from hypothesis import given
 
 from openskills.skillmd.parse import parse
@@ -12,7 +15,8 @@ from openskills.skillmd.rules import (
     lint_skill,
     relax_problems,
 )
-from openskills.skillmd.rules.rule import Subject
+from openskills.skillmd.rules.rule import Subject, describe_type, finding_at_key, finding_at_value
+from openskills.skillmd.yaml import Value
 from tests.skillmd.strategies import any_text, relaxed
 from tests.skillmd.work import calls, is_linear
 
@@ -96,3 +100,28 @@ def test_judging_costs_work_in_proportion_to_the_number_of_fields() -> None:
         )
 
     assert is_linear(judged, 1_000)
+
+
+def subject_in_no_folder(text: str) -> Subject:
+    parsed = parse(text)
+    assert parsed.manifest
+    return Subject(parsed, parsed.manifest)
+
+
+def test_a_finding_stands_at_the_value_or_the_key_it_is_about() -> None:
+    subject = subject_in_no_folder("---\nname: x\nmetadata: {a: b}\n---\n")
+    assert (finding_at_value(subject, "name", "?").line, finding_at_value(subject, "name", "?").column) == (2, 7)
+    found = finding_at_key(subject, "?", "metadata", "a")
+    assert (found.line, found.column) == (3, 12)
+
+
+def test_a_finding_about_what_is_missing_stands_where_it_would_belong() -> None:
+    subject = subject_in_no_folder("---\n\nmetadata: {a: b}\n---\n")
+    assert (finding_at_value(subject, "name", "?").line, finding_at_value(subject, "name", "?").column) == (2, 1)
+    found = finding_at_key(subject, "?", "metadata", "gone")
+    assert (found.line, found.column) == (3, 1)
+
+
+@pytest.mark.parametrize(("value", "words"), [(None, "empty"), ("", "text"), ([], "a list"), ({}, "a map")])
+def test_a_value_is_called_by_what_it_is(value: Value, words: str) -> None:
+    assert describe_type(value) == words

@@ -51,7 +51,7 @@ def test_a_list_of_tools_stays_when_a_text_would_mean_something_else_or_lose_a_c
     assert fixed(*lines) == lines
 
 
-def test_scalars_in_metadata_that_are_no_text_are_quoted_and_the_rest_stays() -> None:
+def test_scalars_in_metadata_that_are_not_text_are_quoted_and_the_rest_stays() -> None:
     lines = ["metadata:", "  a: 1.0 # one", "  b: true", "  c: [1]", "  d: {e: 2}", "  f:", "  g: text", "  h: ~"]
     assert fixed(*lines) == [
         *("metadata:", '  a: "1.0" # one', '  b: "true"', "  c: [1]", "  d: {e: 2}", "  f:", "  g: text", "  h: ~"),

@@ -50,7 +50,7 @@ def test_a_description_that_fits_anything_is_vague(description: str) -> None:
     assert "description-vague" in rules(said(description))
 
 
-def test_a_dead_link_is_told_with_the_file_that_was_probably_meant() -> None:
+def test_a_dead_link_is_reported_with_the_file_that_was_probably_meant() -> None:
     problems = said(body="[a](Forms.md)", files={"references/forms.md": ""})
     assert [problem.message for problem in problems] == [
         "'Forms.md' does not exist; did you mean 'references/forms.md'?"

@@ -1,1 +1,1 @@
-"""What providers of language models hear and say over HTTP, and what becomes of it when it goes wrong."""
+"""Models: clients of OpenAI, Anthropic and compatible servers, with retries and error handling."""

@@ -117,7 +117,7 @@ class Retrier:
         if not failure.can_retry:
             raise failure.error from None
         if begun:
-            raise _build_final_error(failure, tried, "the answer broke off in the middle") from None
+            raise _build_final_error(failure, tried, "the response was cut off") from None
         if failure.retry_after is not None and failure.retry_after > policy.longest_retry_after:
             raise _build_final_error(failure, tried, f"it asks to wait {failure.retry_after:.0f} seconds") from None
         if tried >= policy.attempts:
@@ -510,7 +510,7 @@ class ClientModel(ABC):
                 if text := answer.add(event):
                     yield TextDelta(text)
             if not answer.is_complete and not (may_end_early and response.source.has_done_marker):
-                raise self._provider.incomplete_error("it broke off")
+                raise self._provider.incomplete_error("it was cut off")
         if text := answer.flush():
             yield TextDelta(text)
 

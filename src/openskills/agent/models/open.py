@@ -4,7 +4,7 @@ import re
 from typing import Any, cast
 
 from openskills.agent.models.model import Model
-from openskills.arguments import find_plugin, import_factory
+from openskills.arguments import check_arguments, find_plugin, import_factory
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings
 
@@ -22,6 +22,7 @@ _KNOWN = (
 )
 
 
+@check_arguments
 def open_model(name: str, settings: Settings, **options: Any) -> Model:
     """Open a model by name: `openai/gpt-5`, `anthropic/claude-opus-5-5`, `ollama/qwen3`, `rule`, or
     `package.module:factory`.

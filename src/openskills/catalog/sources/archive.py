@@ -20,7 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, BinaryIO, NamedTuple
 
 from openskills.catalog.skill import SKILL_FILE, find_resources
 from openskills.catalog.sources.entries import (
@@ -485,8 +485,33 @@ def _is_litter(path: PurePosixPath) -> bool:
     return path.parts[:1] == ("__MACOSX",) or path.name == ".DS_Store"
 
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The date of all files that are packed: the oldest one that zip can express."""
+_OLDEST = (1980, 1, 1, 0, 0, 0)
+"""The time of every file that is packed: the oldest one that zip can express."""
+
+
+class FileContent(NamedTuple):
+    """A file to pack or to publish: its relative path, bytes, and whether it is executable."""
+
+    path: str
+    data: bytes
+    executable: bool = False
+
+    def under(self, directory: str) -> "FileContent":
+        """The same file below a directory."""
+        return self._replace(path=f"{directory}/{self.path}")
+
+
+def write_zip(target: BinaryIO, files: Iterable[FileContent]) -> None:
+    """Write files to a zip archive in the given order, without times, with mode 0644 or 0755, and not compressed.
+
+    The same files give the same bytes on every machine: compressed bytes would depend on the library.
+    """
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+        for file in files:
+            info = zipfile.ZipInfo(file.path, _OLDEST)
+            info.create_system = 3  # Unix, so that the modes count
+            info.external_attr = (stat.S_IFREG | (0o755 if file.executable else 0o644)) << 16
+            archive.writestr(info, file.data)
 
 
 def hash_content(path: Path) -> tuple[str, int]:
@@ -499,18 +524,17 @@ def hash_content(path: Path) -> tuple[str, int]:
 def pack_folder(folder: Path, name: str, archive: Path, paths: Iterable[str] | None = None) -> tuple[str, int]:
     """Write files of a skill to a zip archive with the only folder `name`; returns its SHA-256 and its size.
 
-    By default, all files but those of version control and of environments. The same files give the same archive
-    everywhere: they are sorted, not compressed, and have no dates, owners or modes, except that programs and files that
-    start with `#!` are executable.
+    By default, all files but those of version control and of environments. They are sorted and written as by
+    `write_zip`; programs and files that start with `#!` are executable.
     """
     if paths is None:
         paths = {SKILL_FILE, *(one.path for one in find_resources(str(folder)))}
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as packed:
-        for path in sorted(paths):
-            with os.fdopen(open_inside(str(folder), path), "rb") as file:
-                data, status = file.read(), os.fstat(file.fileno())
-            mode = 0o755 if status.st_mode & stat.S_IXUSR or data.startswith(b"#!") else 0o644
-            info = zipfile.ZipInfo(f"{name}/{path}", _EPOCH)
-            info.create_system, info.external_attr = 3, (stat.S_IFREG | mode) << 16
-            packed.writestr(info, data)
+
+    def read(path: str) -> FileContent:
+        with os.fdopen(open_inside(str(folder), path), "rb") as file:
+            data, status = file.read(), os.fstat(file.fileno())
+        return FileContent(f"{name}/{path}", data, bool(status.st_mode & stat.S_IXUSR) or data.startswith(b"#!"))
+
+    with archive.open("wb") as target:
+        write_zip(target, map(read, sorted(paths)))
     return hash_content(archive)

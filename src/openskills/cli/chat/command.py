@@ -69,7 +69,7 @@ def chat(
     skills: Skills = None,
     attach: Annotated[Many, option("--attach", "FILE", "A file to send with the first message; - is stdin.")] = None,
     executor: Annotated[
-        Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local, or none.")
+        Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local, ray, or none.")
     ] = None,
     store: Annotated[Text, option("--store", "URL", "The session store.", show_default=False)] = None,
     artifact_store: Annotated[

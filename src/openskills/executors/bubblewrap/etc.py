@@ -282,6 +282,9 @@ def _remove_unused(root: int, name: str, older_than: float) -> bool:
             if time.time() - os.fstat(descriptor).st_mtime < older_than:
                 return False
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Since it was opened, another process may have removed it and a third one may have made it again.
+            if not os.path.samestat(os.stat(name, dir_fd=root, follow_symlinks=False), os.fstat(descriptor)):
+                return False
             # Renamed first, so that no process finds a partial directory.
             leaving = TEMPORARY_PREFIX + secrets.token_hex(8)
             os.rename(name, leaving, src_dir_fd=root, dst_dir_fd=root)

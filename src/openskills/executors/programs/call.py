@@ -36,13 +36,14 @@ if TYPE_CHECKING:
         def has_changed(self) -> bool: ...
 
 
-TAKEN, LIVE, CHANGED = range(3)
-"""Indexes in the memory page shared with the parent: the state of a call."""
+PROTECTED, TAKEN, LIVE, CHANGED = range(4)
+"""Indexes in the memory page shared with the parent: whether it is protected, and the state of a call."""
 NAMES_OFFSET = 16
 """Offset of the names of imported modules: a length, and names separated by commas."""
 _MAX_NAME_BYTES = 2048
 _CALL = struct.Struct("!IBI")
 _FIRST_READ = 16 * 1024
+_FIRST_DESCRIPTOR = 3
 _running_threads: Callable[[], int] = vars(_thread)["_count"]
 
 
@@ -53,20 +54,24 @@ def read_imported_names(flags: memoryview) -> memoryview:
 
 
 class CallProcess:
-    """This process, from its fork to the script."""
+    """The process of a call, from its fork to the script. The object is created before the fork."""
 
     def __init__(self, server: CallServer, connection: _socket.socket, flags: memoryview, doing: int) -> None:
         self._server = server
         self._connection = connection
         self._flags = flags
         self._doing = doing
+        self._kept = sorted(number for number in (connection.fileno(), doing) if number >= 0)
+        server.end.report_imports = self._report_imports
 
-    def begin(self, not_ours: list[int]) -> Work:
-        """Wait for a call, and return what to execute."""
+    def begin(self, highest: int) -> Work:
+        """Wait for a call, and return what to execute. `highest` is the highest descriptor of the parent."""
         os.setsid()
-        for descriptor in not_ours:
-            os.close(descriptor)
-        self._server.end.report_imports = self._report_imports
+        low = _FIRST_DESCRIPTOR
+        for kept in self._kept:
+            os.closerange(low, kept)
+            low = kept + 1
+        os.closerange(low, highest + 1)
         max_calls = self._server.wanted["reuse"]
         if not max_calls:
             self._receive_call()
@@ -87,6 +92,9 @@ class CallProcess:
         if self._server.has_changed():
             self._flags[CHANGED] = 1
             os._exit(0)
+        while not self._flags[PROTECTED]:
+            # The script could write to the memory of the parent.
+            os.sched_yield()
         start = _CALL.size + length
         stdin = _create_pipe(memoryview(data)[start:])
         if stdin < 0:

@@ -7,6 +7,7 @@ no process of the command or call is left.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import stat
 import time
@@ -15,6 +16,7 @@ from contextlib import suppress
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
+    from typing import Any
 
     _FileState = tuple[int, int, int, list[str], int]
 
@@ -27,10 +29,22 @@ _COUNTED = (b"used", b"inuse", b"tw")
 _LISTED = ("/proc/sysvipc/sem", "/proc/sysvipc/msg", "/proc/sysvipc/shm", "/proc/net/ip6_flowlabel")
 _AUTOGROUP = "/proc/self/autogroup"
 _LIMITS = "/proc/self/limits"
-_IOPRIO_GET, _SCHED_GETATTR = (31, 275) if os.uname().machine == "aarch64" else (252, 315)
+_IOPRIO_GET, _SCHED_GETATTR, _SCHED_GETAFFINITY, _STATX, _PREAD = (
+    (31, 275, 123, 291, 67) if os.uname().machine == "aarch64" else (252, 315, 204, 332, 17)
+)
 _IOPRIO_WHO_PROCESS = 1
 _ATTRIBUTES_SIZE = 56
-_syscall = ctypes.CDLL(None, use_errno=True).syscall
+# None of these calls waits, so the lock of the interpreter is kept.
+_syscall = ctypes.PyDLL(None).syscall
+_memcmp = ctypes.PyDLL(None).memcmp
+_MADV_WIPEONFORK = 18
+
+
+def create_unshared_memory(size: int) -> mmap.mmap:
+    """Memory that is empty in forked processes: they cannot read it, and writing to it here costs no page fault."""
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(_MADV_WIPEONFORK)
+    return memory
 
 
 def surroundings() -> tuple[object, ...]:
@@ -63,7 +77,7 @@ def _read_schedule() -> bytes:
     """Policy, priority, niceness and utilisation clamps of this process."""
     attributes = ctypes.create_string_buffer(_ATTRIBUTES_SIZE)
     if _syscall(_SCHED_GETATTR, 0, attributes, _ATTRIBUTES_SIZE, 0):
-        raise OSError(ctypes.get_errno(), "sched_getattr")
+        raise OSError("sched_getattr failed")
     return attributes.raw
 
 
@@ -100,9 +114,113 @@ def _read_bytes(path: str) -> bytes:
         return b""
 
 
+_CPU_MASK_SIZE = 1024
+_STATX_SIZE = 256
+_STATX_ALL = 0xFFF
+_AT_FDCWD, _AT_SYMLINK_NOFOLLOW = -100, 0x100
+
+
+class _StateQueries:
+    """System calls whose results are recorded, to see later whether they would be the same.
+
+    All results are in memory that is not shared with forks, and as few objects as possible are used: this process forks
+    before each call, after which every page that it touches costs a page fault.
+    """
+
+    def __init__(self) -> None:
+        self._planned: list[tuple[int, list[object]]] = []
+        self._size = 0
+        self._calls: list[tuple[int, tuple[object, ...]]] = []
+        self._comparison: tuple[Any, ...] = ()
+
+    def add_path(self, path: str) -> None:
+        """Everything that `lstat` says, with its times in nanoseconds."""
+        self._add(_STATX_SIZE, _STATX, _AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_ALL, None)
+
+    def add_file(self, descriptor: int) -> None:
+        """The text of a file of /proc, up to `_MAX_READ` bytes."""
+        # A longer text does not have the same length.
+        size = len(os.pread(descriptor, _MAX_READ, 0)) + 1
+        self._add(size, _PREAD, descriptor, None, size, 0)
+
+    def add_schedule(self) -> None:
+        """How this process is scheduled: processors, input and output, and what `_read_schedule` reads."""
+        self._add(_CPU_MASK_SIZE, _SCHED_GETAFFINITY, 0, _CPU_MASK_SIZE, None)
+        self._add(0, _IOPRIO_GET, _IOPRIO_WHO_PROCESS, 0)
+        self._add(_ATTRIBUTES_SIZE, _SCHED_GETATTR, 0, None, _ATTRIBUTES_SIZE, 0)
+
+    def _add(self, size: int, *arguments: object) -> None:
+        """Add a call; None is the place of its result."""
+        self._planned.append((self._size, list(arguments)))
+        self._size += size
+
+    def record(self) -> None:
+        """Make the calls, all of which were added before. Raises `OSError` if one fails."""
+        if not self._calls:
+            memory = ctypes.c_char.from_buffer(create_unshared_memory(2 * self._size))
+            for place, arguments in self._planned:
+                result = ctypes.byref(memory, place)
+                self._calls.append((0, tuple(result if argument is None else argument for argument in arguments)))
+            self._comparison = (ctypes.byref(memory, self._size), ctypes.byref(memory), self._size)
+        for number, (_, call) in enumerate(self._calls):
+            returned = _syscall(*call)
+            if returned < 0:
+                raise OSError(f"system call {call[0]} failed")
+            self._calls[number] = (returned, call)
+        ctypes.memmove(*self._comparison)
+
+    def are_equal(self) -> bool:
+        """Whether the results are the same as recorded."""
+        for returned, call in self._calls:
+            if _syscall(*call) != returned:
+                return False
+        return _memcmp(*self._comparison) == 0
+
+
+class _SocketCounts:
+    """The files `_SOCKETS` and the numbers in them that count, to see later whether they are the same.
+
+    Like `_StateQueries`, it touches as little memory as possible.
+    """
+
+    def __init__(self, descriptors: list[int]) -> None:
+        self._buffer = create_unshared_memory(_MAX_COUNTS)
+        memory = ctypes.byref(ctypes.c_char.from_buffer(self._buffer))
+        self._calls = [
+            ((_PREAD, descriptor, memory, _MAX_COUNTS, 0), _split_counts(os.pread(descriptor, _MAX_COUNTS, 0)))
+            for descriptor in descriptors
+        ]
+
+    def are_equal(self) -> bool:
+        """Whether the texts are the same, apart from the numbers that `_parse_counts` leaves out."""
+        buffer = self._buffer
+        for call, parts in self._calls:
+            length = _syscall(*call)
+            place = 0
+            for part in parts:
+                place = buffer.find(part, place)
+                if place < 0:
+                    return False
+                place += len(part)
+            if place != length:
+                return False
+        return True
+
+
+def _split_counts(text: bytes) -> list[bytes]:
+    """The text around the numbers that `_parse_counts` leaves out."""
+    lines = [line.split(b" ") for line in text.splitlines()]
+    for words in lines:
+        for at in range(1, len(words)):
+            if words[at].isdigit() and words[at - 1] not in _COUNTED:
+                words[at] = b"\0"
+    return b"".join(b" ".join(words) + b"\n" for words in lines).split(b"\0")
+
+
 _MAX_REMOVED = 10_000
 _MAX_DEPTH = 200
 _MAX_READ = 64 * 1024
+_MAX_COUNTS = 512
 # Two changes within one tick of the kernel's clock have the same time.
 _TICK_NS = 20_000_000
 
@@ -122,14 +240,25 @@ class Traces:
             time.sleep(_TICK_NS / 1e9)
         directories = [path for path, (mode, *_) in self._first.items() if stat.S_ISDIR(mode)]
         self._times = record_times() | {path: _read_times(os.stat(path)) for path in directories}
-        self._stamped = tuple(dict.fromkeys((*self._times, *self._first)))
         self._files: dict[str, int] = {}
         for path in (*_SOCKETS, *_LISTED, _AUTOGROUP, _LIMITS):
+            # A kernel without IPv6, semaphores or groups.
             with suppress(FileNotFoundError):
                 self._files[path] = os.open(path, os.O_RDONLY)
         self._access = _read_access()
-        self._system = _read_system(self._read)
-        self._stamps = self._read_stamps()
+        # What shows that a file has changed, or that a directory has new files: nobody can set the time of the last
+        # change, and the size of a directory, to which each name adds.
+        self._stamps = _StateQueries()
+        for path in dict.fromkeys((*self._times, *self._first)):
+            self._stamps.add_path(path)
+        self._system = _StateQueries()
+        for path in (*_LISTED, _AUTOGROUP, _LIMITS):
+            if path in self._files:
+                self._system.add_file(self._files[path])
+        self._system.add_schedule()
+        self._sockets = _SocketCounts([self._files[path] for path in _SOCKETS if path in self._files])
+        self._system.record()
+        self._stamps.record()
         self._restored = 0
 
     @property
@@ -140,12 +269,12 @@ class Traces:
     def undone(self) -> bool:
         """Remove new files; returns whether everything else is unchanged."""
         try:
-            is_changed = self._read_stamps() != self._stamps
+            is_changed = not self._stamps.are_equal()
             if is_changed:
                 if not self._remove_in_child():
                     return False
                 restore_times(self._times)
-                self._stamps = self._read_stamps()
+                self._stamps.record()
             # Equal stamps mean equal files, unless they were taken within the tick of a change.
             if is_changed or self._restored:
                 self._restored = time.time_ns() if is_changed else self._restored
@@ -155,21 +284,9 @@ class Traces:
                     return False
                 if not all(_read_state(path, os.lstat(path)) == state for path, state in self._first.items()):
                     return False
-            return _read_system(self._read) == self._system
+            return self._system.are_equal() and self._sockets.are_equal()
         except OSError:
             return False
-
-    def _read(self, path: str) -> bytes:
-        # Reading an open file again takes a fifth of the time of opening it.
-        return os.pread(self._files[path], _MAX_READ, 0) if path in self._files else b""
-
-    def _read_stamps(self) -> list[tuple[int, ...]]:
-        """What shows that a file has changed, or that a directory has new files.
-
-        Nobody can set the time of the last change, and the size of a directory, to which each name adds.
-        """
-        found = map(os.lstat, self._stamped)
-        return [(there.st_size, there.st_atime_ns, there.st_mtime_ns, there.st_ctime_ns) for there in found]
 
     def _remove_in_child(self) -> bool:
         """Remove new files in another process, because their names would stay in the memory of this one."""

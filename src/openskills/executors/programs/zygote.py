@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from openskills.executors.programs.call import (
         CHANGED,
         LIVE,
+        PROTECTED,
         TAKEN,
         CallExit,
         CallProcess,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
         read_stamp,
         set_protection,
     )
-    from openskills.executors.programs.traces import Traces
+    from openskills.executors.programs.traces import Traces, create_unshared_memory
 
     Work = list[Any]
     """A function and its arguments, called at the bottom of the stack."""
@@ -86,6 +87,8 @@ class ZygoteServer:
         self.wanted: dict[str, Any] = {}
         self.work: Work = []
         self._stamps: dict[str, tuple[int, ...]] = {}
+        # Kept in the process of a call too, where freeing its memory would copy it.
+        self._zygote: Zygote | None = None
 
     def serve(self) -> Work:
         """Serve until the host disconnects; returns only in the process of a call, with its work."""
@@ -203,7 +206,8 @@ class ZygoteServer:
         signal.set_wakeup_fd(-1)
         for descriptor in (*ours, self._control.detach()):
             os.close(descriptor)
-        return Zygote(self, connection).serve()
+        self._zygote = Zygote(self, connection)
+        return self._zygote.serve()
 
     def _reap(self) -> None:
         """Reap zygotes that have ended, and kill the processes that they leave to us."""
@@ -245,6 +249,7 @@ _LITTLE = 4096
 _EXIT_WAIT_MS = 5
 _STALE, _CUT, _UNCLEAN = 1, 2, 4
 _STDOUT, _STDERR = 1, 2
+_NO_FLAGS = bytes(mmap.PAGESIZE - TAKEN)
 
 
 class Zygote:
@@ -258,9 +263,10 @@ class Zygote:
         self._done, self._doing = os.pipe() if server.wanted["reuse"] else (-1, -1)
         self._max_bytes = {_STDOUT: server.wanted["stdout"], _STDERR: server.wanted["stderr"]}
         self._numbers: dict[int, int] = {}
-        self._buffer = bytearray(_BUFFER)
+        # The next call must not get a copy of the output of this one.
+        self._buffer = create_unshared_memory(_BUFFER)
         self._view = memoryview(self._buffer)
-        self._traces = Traces(quiet_fork) if server.wanted["tidy"] else None
+        self._traces: Traces | None = None
         self._poll = select.poll()
         self._ending = select.poll()
         self._filled = 0
@@ -271,19 +277,26 @@ class Zygote:
         """Serve until the host disconnects; returns only in the process of a call, with its work."""
         os.setsid()
         adopt_orphans()
+        if self._server.wanted["tidy"]:
+            # In the new session, whose weight it records.
+            self._traces = Traces(quiet_fork)
         if self._done >= 0:
             self._poll.register(self._done, select.POLLIN)
+        call = CallProcess(self._server, self._connection, self._flags, self._doing)
+        ours = max(self._done, *(self._traces.descriptors if self._traces is not None else ()), 0)
+        # As in `ZygoteServer.serve`, for the objects of this zygote.
+        gc.collect()
+        gc.freeze()
         while True:
-            self._reset()
             self._renew_pipes()
+            highest = max(ours, *self._numbers)
+            self._flags[PROTECTED] = 0
             set_protection(False)
             pid = quiet_fork()
             if pid == 0:
-                own = [*self._numbers, *([self._done] if self._done >= 0 else ())]
-                if self._traces is not None:
-                    own += self._traces.descriptors
-                return CallProcess(self._server, self._connection, self._flags, self._doing).begin(own)
+                return call.begin(highest)
             set_protection(True)
+            self._flags[PROTECTED] = 1
             self._supervise_call(pid)
 
     def _renew_pipes(self) -> None:
@@ -305,7 +318,7 @@ class Zygote:
 
     def _reset(self) -> None:
         self._is_settled = False
-        self._flags[:] = bytes(mmap.PAGESIZE)
+        self._flags[TAKEN:] = _NO_FLAGS
         self._counts[_STDOUT] = self._counts[_STDERR] = 0
 
     def _supervise_call(self, pid: int) -> None:
@@ -432,8 +445,6 @@ class Zygote:
             except OSError:
                 kill_children(())
                 os._exit(0)
-            # Clear it, because the next call gets a copy of this memory.
-            self._view[: self._filled] = bytes(self._filled)
             self._filled = 0
 
 

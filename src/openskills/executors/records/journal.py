@@ -39,6 +39,7 @@ from openskills.errors import (
     LimitExceeded,
     SkillError,
 )
+from openskills.executors.protocol import RequestKeeper
 from openskills.executors.requests import RunRequest, RunResult, build_interrupted_result
 from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Isolation
 from openskills.executors.staging.inputs import InputMode, StagedInput
@@ -468,14 +469,19 @@ def _decode_bytes(text: str) -> bytes:
     return base64.b64decode(text)
 
 
+_BEGAN_ELSEWHERE = "it began on another machine; it may have had effects and is not run again"
 _INTERRUPTED = "the host process ended while it ran; it may have had effects and is not run again"
 
 
 class RequestDeduplicator:
-    """Runs each request of a session at most once. The journal is opened by the first request."""
+    """Runs each request of a session at most once. The journal is opened by the first request.
 
-    def __init__(self, directory: Path, isolation: Isolation) -> None:
+    `keeper` is asked, too, if other machines can use the workspace.
+    """
+
+    def __init__(self, directory: Path, isolation: Isolation, *, keeper: RequestKeeper | None = None) -> None:
         self._directory = directory
+        self._keeper = keeper
         self._opened: Journal | None = None
         self._opening = threading.Lock()
         self._isolation = isolation
@@ -483,7 +489,7 @@ class RequestDeduplicator:
 
     @property
     def is_available(self) -> bool:
-        """Whether the workspace has a local directory, which the journal is kept in and removed with."""
+        """Whether the workspace has a directory on this machine, which the journal is kept in and removed with."""
         return self._directory.parent.is_dir()
 
     async def run_once(self, request: RunRequest, run: Callable[[], Awaitable[RunResult]]) -> RunResult:
@@ -525,11 +531,17 @@ class RequestDeduplicator:
             if earlier is not None:
                 return self._replay(earlier, id_)
             began = True
-            result = await run()
+            if self._keeper is None or await self._keeper.claim_request(id_):
+                result = await run()
+            else:
+                result = build_interrupted_result(self._isolation, id_, _BEGAN_ELSEWHERE)
             await self._finish(id_, record_from_result(result), durable=durable)
         except SkillError as error:
             if began:
                 await self._record_failure(id_, error.reason, error.message)
+            if began and self._keeper is not None and isinstance(error, CommandDenied):
+                # It never ran, and may be allowed when it is repeated.
+                await self._keeper.release_request(id_)
             raise
         except BaseException as error:
             # Cancelled, perhaps while its start was being recorded.

@@ -383,15 +383,17 @@ class WorkspaceStore:
             release_lock(lock)
             raise
 
-    def list(self, progress: ProgressCallback | None = None) -> Sequence[WorkspaceInfo]:
-        """Every workspace, most recently used first."""
+    def list(
+        self, progress: ProgressCallback | None = None, *, measure: Callable[[str], bool] = lambda _: True
+    ) -> Sequence[WorkspaceInfo]:
+        """Every workspace, most recently used first. The size of one whose key is not to be measured is 0."""
         names = list(self._list_ids())
         found: list[WorkspaceInfo] = []
         for done, name in enumerate(names):
             if progress:
                 progress("looking at workspaces", done, len(names))
             with suppress(FileNotFoundError):  # removed meanwhile
-                found.append(self._read_info(name, measure=True))
+                found.append(self._read_info(name, measure))
         return sorted(found, key=lambda info: (info.idle, info.id))
 
     def remove(self, id_: str) -> bool:
@@ -432,7 +434,7 @@ class WorkspaceStore:
             if progress:
                 progress("removing workspaces", done, len(names))
             try:
-                info = self._read_info(name, measure=False)
+                info = self._read_info(name, lambda _: False)
                 if info.in_use:
                     in_use.append(info)
                 elif doomed(info) and self.remove(name):
@@ -501,13 +503,13 @@ class WorkspaceStore:
     def _exists(self, id_: str) -> bool:
         return bool(_ID.fullmatch(id_)) and (self._root / id_).is_dir()
 
-    def _read_info(self, id_: str, *, measure: bool) -> WorkspaceInfo:
+    def _read_info(self, id_: str, measure: Callable[[str], bool]) -> WorkspaceInfo:
         directory = self._root / id_
         now = time.time()
         seen = read_lock(directory)
         # Without a record it was never finished, or is being created.
         record = read_record(directory) or WorkspaceRecord("", "", seen.used, _UNFINISHED)
-        usage = measure_usage(directory / _TREE) if measure else None
+        usage = measure_usage(directory / _TREE) if measure(record.key) else None
         return WorkspaceInfo(
             id=id_,
             key=record.key,

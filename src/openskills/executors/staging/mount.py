@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from openskills.errors import ForbiddenPath, InvalidArgument
-from openskills.executors.files.descriptors import auto_close, open_beneath, remove_entry
+from openskills.executors.files.descriptors import DirectoryOpener, auto_close, open_beneath, remove_entry
 from openskills.executors.spec import LINKS, RESERVED, SKILLS, VENV, SkillSnapshot, WorkspaceUsage
 from openskills.executors.staging.snapshots import SnapshotStore, check_skill_name
 from openskills.filesystem import TEMPORARY_PREFIX, lock_file, replace_file, write_all
@@ -214,6 +214,28 @@ def materialize_snapshot(
                 adopt_files(store.path(before.digest), skills, aside, target)
         write_record(tree, name, staged)
         return staged
+
+
+def move_into_skill(
+    tree: Path, name: str, source: Path, *, owner: tuple[int, int] | None = None, replace: bool = False
+) -> None:
+    """Move the files below a directory into a staged skill, to the same paths. What is not possible is left out.
+
+    Existing files stay unless `replace` is given. The directory is on the same disk, and out of reach of commands.
+    """
+    with (
+        lock_file(tree.parent / _LOCK),
+        _open_skills(tree) as skills,
+        auto_close(open_beneath(skills, check_skill_name(name), _READ, links=False)) as skill,
+    ):
+        directories = DirectoryOpener(skill, owner)
+        for base, _, files in os.walk(source):
+            inner = os.path.relpath(base, source)
+            with suppress(OSError, ForbiddenPath), auto_close(directories.create(inner, links=False)) as target:
+                for file in files:
+                    if replace or not os.access(file, os.F_OK, dir_fd=target, follow_symlinks=False):
+                        with suppress(OSError):
+                            os.rename(os.path.join(base, file), file, dst_dir_fd=target)
 
 
 def find_staged(tree: Path, snapshot: SkillSnapshot) -> StagedRecord | None:

@@ -374,6 +374,11 @@ class SnapshotStore:
                 self._known[folder] = record
         return SkillSnapshot(name, record.digest, record.files, record.size, _describe_exclusions(items))
 
+    def add(self, folder: Path) -> str:
+        """Store a copy of a folder that nothing else uses, and return its digest. Raises as `take` does."""
+        path = os.path.abspath(folder)
+        return self._build(path, scan_folder(path), settled=True).digest
+
     def sweep(self, keep: Set[str], *, older_than: float) -> int:
         """Remove snapshots that are not in `keep` and were not taken for `older_than` seconds, and unfinished ones of
         that age. Returns the number removed."""

@@ -1,6 +1,7 @@
 """HTTP client of the skill host. Blocking callers use `openskills.sync.run`."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
@@ -369,9 +370,14 @@ class Client:
         answer = await self._connection.fetch(ask, _compute_deadline(self._whole_call))
         return run_from_response(self._connection, answer, self._stream_call)
 
-    async def run_again(self, run_id: str) -> ClientRun:
-        """Start a run with the input of another one. Raises `SkillFailed` if that is unknown or was not stored."""
-        ask = ClientRequest("POST", run_path(run_id, ":again"), {}, repeatable=False)
+    async def run_again(self, run_id: str, *, env: Mapping[str, str] | None = None) -> ClientRun:
+        """Start a run with the input of another one. Raises `SkillFailed` if that is unknown or was not stored.
+
+        `env` has the variables of a command, whose values are never stored.
+        """
+        content = json.dumps({"env": dict(env)}).encode() if env else None
+        headers = {"Content-Type": "application/json"} if env else {}
+        ask = ClientRequest("POST", run_path(run_id, ":again"), headers, content, repeatable=False)
         answer = await self._connection.fetch(ask, _compute_deadline(self._whole_call))
         read_data(read_result(answer.body, status=answer.status))
         return run_from_response(self._connection, answer, self._stream_call)

@@ -78,7 +78,7 @@ async def open_local_host(
     runners: Callable[[Settings], RunnerTable] | None = None,
 ) -> AsyncGenerator[LocalHost]:
     """Serve the skills of the settings and of further directories while the block runs."""
-    registry = Registry.load(settings, manifests=manifests, skills=skills)
+    registry = Registry(settings, manifests=manifests, skills=skills)
     table = (runners or Runners)(settings)
     try:
         yield LocalHost(registry, Host(registry, table, Admission(capacity=16, queue=64), secrets=settings.environment))

@@ -7,8 +7,8 @@ sent in the body of a request. The browser then has a random cookie, of which on
 import asyncio
 import hashlib
 import secrets
-import sqlite3
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,17 +17,22 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from openskills.errors import InvalidArgument, SkillError, Unauthorized
+from openskills.filesystem import make_private
 from openskills.host import http
-from openskills.host.auth import CONSOLE, KeyRing, Principal
-from openskills.host.database import BUSY_TIMEOUT, Database, HostDatabaseConnection
+from openskills.host.auth import CONSOLE, OWNER_MARK, WRITE_SCOPE, KeyRing, Principal
+from openskills.host.database import BUSY_TIMEOUT, Database, HostDatabaseConnection, find_database
 from openskills.host.http import HttpExchange, HttpRefusal
+from openskills.host.skills import SkillStore, StoredSkill
+from openskills.postgres import PostgresUrl
 from openskills.settings import Settings
-from openskills.sql import SqliteConnection
+from openskills.sql import SqlConnection, select_rows
 
 if TYPE_CHECKING:
     from openskills.catalog.catalog import Catalog
+    from openskills.catalog.skill import Skill
     from openskills.catalog.watch import CatalogWatcher
 
 COOKIE = "openskills_console"
@@ -36,6 +41,7 @@ SESSION_SECONDS = 7 * 24 * 60 * 60.0
 USED_INTERVAL = 60.0
 """Seconds between two notes that a session was used."""
 _MAX_TEXT = 200
+_CACHE_SECONDS, _MAX_CACHED = 1.0, 1_000
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _COLUMNS = "id, key_digest, created, used, expires, address, browser"
 
@@ -57,28 +63,25 @@ class ConsoleSession:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def find_database(settings: Settings) -> Path:
-    """The file with links and sessions: the host's database, also if no history is recorded."""
-    return settings.host_history or settings.state_dir / "host.db"
-
-
 class ConsoleSessions:
     """Links and sessions in the host's database, shared by all workers and the command line.
 
     A session that was opened with a key ends when the key is revoked, replaced or expires. `authenticate` belongs to
-    one thread, because it reads the file at once: that takes microseconds and never waits for writers.
+    one thread, because it reads the file at once: that takes microseconds and never waits for writers. With PostgreSQL
+    sessions are cached for a second, also those that do not exist.
     """
 
-    def __init__(self, path: Path, keys: KeyRing) -> None:
+    def __init__(self, place: Path | PostgresUrl, keys: KeyRing) -> None:
         self._keys = keys
-        self._database = Database(path)
-        self._reader = HostDatabaseConnection(path, BUSY_TIMEOUT)
+        self._database = Database(place)
+        self._reader = HostDatabaseConnection(self._database.path, BUSY_TIMEOUT)
+        self._cached: dict[str, tuple[float, tuple[str, str, float] | None]] = {}
 
     async def create_link(self) -> str:
         """A secret that opens one session, within an hour."""
         token, now = secrets.token_urlsafe(32), time.time()
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: SqlConnection) -> None:
             connection.execute("DELETE FROM console_links WHERE expires < ?", (now,))
             connection.execute("INSERT INTO console_links VALUES (?, ?)", (_digest(token), now + LINK_SECONDS))
 
@@ -88,7 +91,7 @@ class ConsoleSessions:
     async def open_with_link(self, token: str, exchange: HttpExchange) -> str | None:
         """The cookie of a new session with all rights; None if the link was used, has expired or is unknown."""
 
-        def use(connection: sqlite3.Connection) -> bool:
+        def use(connection: SqlConnection) -> bool:
             arguments = (_digest(token), time.time())
             return (
                 connection.execute("DELETE FROM console_links WHERE digest = ? AND expires > ?", arguments).rowcount
@@ -111,7 +114,7 @@ class ConsoleSessions:
         browser = (exchange.header(b"user-agent") or "")[:_MAX_TEXT]
         row = (secrets.token_hex(6), _digest(token), key_digest, now, now, now + SESSION_SECONDS, address, browser)
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: SqlConnection) -> None:
             connection.execute("DELETE FROM console_sessions WHERE expires < ?", (now,))
             connection.execute("INSERT INTO console_sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
@@ -133,12 +136,25 @@ class ConsoleSessions:
         if not token:
             return None
 
-        def select(connection: SqliteConnection) -> tuple[str, str, float] | None:
-            sql = "SELECT id, key_digest, used FROM console_sessions WHERE digest = ? AND expires > ?"
-            return connection.execute(sql, (_digest(token), time.time())).fetchone()
-
-        found = self._reader.use(select)
+        found = self._find_row(_digest(token))
         return found if found is not None and self._get_principal(found[1]) is not None else None
+
+    def _find_row(self, digest: str) -> tuple[str, str, float] | None:
+        def select(connection: SqlConnection) -> tuple[str, str, float] | None:
+            sql = "SELECT id, key_digest, used FROM console_sessions WHERE digest = ? AND expires > ?"
+            for session_id, key_digest, used in select_rows(connection, sql, (digest, time.time())):
+                return session_id, key_digest, used
+            return None
+
+        if not self._database.is_shared:
+            return self._reader.use(select)
+        now = time.monotonic()
+        known = self._cached.get(digest)
+        if known is None or now - known[0] > _CACHE_SECONDS:
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            known = self._cached[digest] = (now, self._database.read_blocking(select))
+        return known[1]
 
     async def touch(self, session_id: str) -> None:
         """Note that a session was used."""
@@ -148,7 +164,7 @@ class ConsoleSessions:
     async def list(self) -> Sequence[ConsoleSession]:
         """The open sessions, last used first."""
         sql = f"SELECT {_COLUMNS} FROM console_sessions WHERE expires > ? ORDER BY used DESC"  # noqa: S608 - our own names
-        rows = await self._database.read(lambda connection: connection.execute(sql, (time.time(),)).fetchall())
+        rows = await self._database.read(lambda connection: select_rows(connection, sql, (time.time(),)))
         found: list[ConsoleSession] = []
         for session_id, key_digest, *rest in rows:
             principal = self._get_principal(key_digest)
@@ -159,6 +175,7 @@ class ConsoleSessions:
 
     async def end(self, session_id: str) -> None:
         """End a session. Raises `InvalidArgument` for an unknown id."""
+        self._cached.clear()
         sql = "DELETE FROM console_sessions WHERE id = ?"
         if not await self._database.write(lambda connection: connection.execute(sql, (session_id,)).rowcount):
             raise InvalidArgument(
@@ -221,29 +238,96 @@ def check_same_origin(exchange: HttpExchange) -> None:
         raise HttpRefusal(http.wrong_origin(origin or site or "unknown pages"))
 
 
+MAX_PRIVATE_CATALOGS = 32
+"""Catalogs with private uploads that stay open while nobody uses them."""
+
+
 class Console:
-    """What the pages of one host share: sessions, and the catalog, which is opened with the first page."""
+    """What the pages of one host share: sessions, and catalogs, which are opened with the first page that needs them.
+
+    Each owner of private uploads has a catalog of its own: the skills for everybody, and its uploads.
+    """
 
     def __init__(
-        self, settings: Settings, skills: Sequence[Path], start: Path, keys: KeyRing, *, trusted: bool
+        self,
+        settings: Settings,
+        skills: Sequence[Path],
+        start: Path,
+        keys: KeyRing,
+        *,
+        trusted: bool,
+        uploads: SkillStore | None = None,
     ) -> None:
         self._settings = settings
         self._skills = tuple(skills)
         self._start = start
         self._trusted = trusted
+        self._uploads = uploads
+        self._private: WeakValueDictionary[str, Catalog] = WeakValueDictionary()
+        self._recent: OrderedDict[str, Catalog] = OrderedDict()
+        self._next_refresh: dict[str, float] = {}
         self._opening = asyncio.Lock()
         self._catalog: Catalog | None = None
         self._watcher: CatalogWatcher | None = None
         self.sessions = ConsoleSessions(find_database(settings), keys)
         self.opened = time.time()
 
-    async def open_catalog(self) -> "Catalog":
-        """The skills of the given directories, by default of the standard places. It follows changes on disk."""
+    async def open_catalog(self, owner: str = "") -> "Catalog":
+        """The skills of the given directories, by default of the standard places. It follows changes on disk.
+
+        With an owner, its private uploads are included, before others of the same names.
+        """
+        if owner:
+            return await self._open_private(owner)
         if self._catalog is None:
             async with self._opening:
                 if self._catalog is None:
                     self._catalog = await asyncio.to_thread(self._load)
         return self._catalog
+
+    def find_owner(self, principal: Principal) -> str:
+        """The owner of the private uploads that a caller has or may have; empty if it has none and cannot have any."""
+        owner, uploads = principal.owner, self._uploads
+        if uploads is None or not owner:
+            return ""
+        return owner if WRITE_SCOPE in principal.scopes or uploads.get_live(owner).is_dir() else ""
+
+    def is_private(self, skill: "Skill", owner: str) -> bool:
+        """Whether a skill is a private upload of this owner."""
+        return bool(owner) and self._uploads is not None and skill.path.is_relative_to(self._uploads.get_live(owner))
+
+    async def list_private(self, principal: Principal) -> "Sequence[StoredSkill]":
+        """The private uploads of all other keys, for administrators; nothing for others."""
+        if self._uploads is None or not principal.has_role("admin"):
+            return ()
+        return [one for one in await self._uploads.list_private() if one.owner != principal.owner]
+
+    async def find_private(self, principal: Principal, name: str) -> "tuple[Skill, str] | None":
+        """The private upload that an administrator means by `NAME~OWNER`, and its owner; None if there is none."""
+        for one in await self.list_private(principal):
+            if f"{one.name}{OWNER_MARK}{one.owner}" == name:
+                skill = (await self.open_catalog(one.owner)).snapshot.find(one.name)
+                return (skill, one.owner) if self.is_private(skill, one.owner) else None
+        return None
+
+    async def _open_private(self, owner: str) -> "Catalog":
+        assert self._uploads is not None  # noqa: S101 - otherwise nobody has uploads
+        async with self._opening:
+            catalog = self._private.get(owner)
+            if catalog is None:
+                directories = (*self._skills, make_private(self._uploads.get_live(owner)))
+                catalog = await asyncio.to_thread(_load_catalog, directories, self._settings)
+            elif time.monotonic() >= self._next_refresh.get(owner, 0.0):
+                began = time.monotonic()
+                await asyncio.to_thread(catalog.refresh)
+                # With very many skills, half of the time at most is spent on looking for changes.
+                self._next_refresh[owner] = 2 * time.monotonic() - began
+            # Commands that run keep theirs, too, so that there are never two for one owner.
+            self._private[owner] = self._recent[owner] = catalog
+            self._recent.move_to_end(owner)
+            while len(self._recent) > MAX_PRIVATE_CATALOGS:
+                self._next_refresh.pop(self._recent.popitem(last=False)[0], None)
+        return catalog
 
     async def preload(self) -> None:
         """Open the catalog and import what renders pages, so that the first page is quick."""
@@ -263,6 +347,13 @@ class Console:
         return catalog
 
     async def close(self) -> None:
+        self._recent.clear()
         if self._watcher is not None:
             await asyncio.to_thread(self._watcher.close)
         await self.sessions.close()
+
+
+def _load_catalog(directories: Sequence[Path], settings: Settings) -> "Catalog":
+    from openskills.catalog.catalog import Catalog
+
+    return Catalog.from_paths(*directories, settings=settings)

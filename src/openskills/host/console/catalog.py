@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openskills.errors import InvalidArgument, SkillError
-from openskills.host.auth import Principal
+from openskills.host.auth import OWNER_MARK, Principal
 from openskills.host.http import HttpExchange, HttpResponse, build_document
 from openskills.host.parts import HostParts
+from openskills.host.skills import SHARED
 from openskills.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -21,12 +22,17 @@ if TYPE_CHECKING:
     from openskills.catalog.snapshot import CatalogSnapshot
     from openskills.host.console.pages import PageRequest
     from openskills.host.registry.registry import RegistryEntry
+    from openskills.host.skills import StoredSkill
     from openskills.skillmd.problem import Problem
 
 PAGE_SIZE = 50
 MAX_PAGE_SIZE = 500
 STATES = ("ready", "hidden", "left_out", "shadowed", "broken", "unavailable")
 """States of a row: what models see, what they do not, files that are not usable, and hosted skills that fail."""
+PRIVATE = "private uploads"
+"""The source of skills that only the key that uploaded them, and administrators, can see."""
+UPLOADS = "shared uploads"
+"""The source of uploaded skills that everybody can see."""
 _HOSTED = "hosted"
 _EXCERPT = 220
 _MAX_QUERY = 300
@@ -38,7 +44,7 @@ class CatalogRow:
     """A skill in the list. `reason` says why it is not ready. `tokens` is what it costs in every request.
 
     `skill` is None for files that are not usable and for hosted skills without a SKILL.md; `hosted` is the id of the
-    latter.
+    latter. `owner` is the key whose private upload it is.
     """
 
     name: str
@@ -51,18 +57,20 @@ class CatalogRow:
     warnings: int = 0
     path: str = ""
     hosted: str = ""
+    owner: str = ""
     skill: "Skill | None" = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, object]:
         names = ("name", "description", "source", "state", "reason", "tokens", "errors", "warnings", "path", "hosted")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*names, "owner")}
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogRows:
     """All rows of one state of the catalog, and what is wrong with its sources.
 
-    `bodies` has the tokens of instructions that were counted so far, by folder.
+    `bodies` has the tokens of instructions that were counted so far, by folder; `faults` the numbers of errors and
+    warnings of the skills that were validated so far.
     """
 
     rows: tuple[CatalogRow, ...]
@@ -70,6 +78,7 @@ class CatalogRows:
     notes: "tuple[Problem, ...]"
     overview_tokens: int
     bodies: dict[str, int | None] = field(default_factory=dict[str, int | None], compare=False, repr=False)
+    faults: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]], compare=False, repr=False)
 
 
 class CatalogFilter(NamedTuple):
@@ -100,13 +109,12 @@ def can_see_catalog(parts: HostParts, principal: Principal) -> bool:
 
 
 async def open_snapshot(parts: HostParts, principal: Principal) -> "CatalogSnapshot":
-    """The catalog of the console as it is now; an empty one for callers for whom it is not."""
+    """The catalog of a caller as it is now, with its private uploads; an empty one for callers for whom it is not."""
     from openskills.catalog.snapshot import CatalogSnapshot
 
-    assert parts.console is not None  # noqa: S101 - the routes exist only then
     if not can_see_catalog(parts, principal):
         return CatalogSnapshot()
-    return (await parts.console.open_catalog()).snapshot
+    return (await parts.catalogs.open_catalog(parts.find_upload_owner(principal))).snapshot
 
 
 async def load_rows(parts: HostParts, principal: Principal) -> "tuple[CatalogSnapshot, CatalogRows]":
@@ -115,17 +123,33 @@ async def load_rows(parts: HostParts, principal: Principal) -> "tuple[CatalogSna
     They are built once for each state of the catalog and of the registry.
     """
     snapshot, entries = await open_snapshot(parts, principal), tuple(parts.registry.list_entries())
+    owner, others = parts.find_upload_owner(principal), tuple(await parts.catalogs.list_private(principal))
     known = _cache.get(snapshot)
-    if known is None or known[0] != entries:
-        rows = await asyncio.to_thread(_build_rows, snapshot, entries)
-        known = (entries, rows, _hide_paths(rows, parts))
+    if known is None or known[0] != (entries, others):
+        rows = await asyncio.to_thread(_build_rows, snapshot, entries, others)
+        rows = _mark_uploads(rows, parts, owner)
+        known = ((entries, others), rows, _hide_paths(rows, parts))
         _cache[snapshot] = known
     return snapshot, known[1] if principal.has_role("admin") else known[2]
 
 
-_cache: "weakref.WeakKeyDictionary[CatalogSnapshot, tuple[tuple[RegistryEntry, ...], CatalogRows, CatalogRows]]" = (
-    weakref.WeakKeyDictionary()
-)
+_CachedRows = tuple[tuple[object, object], CatalogRows, CatalogRows]
+_cache: "weakref.WeakKeyDictionary[CatalogSnapshot, _CachedRows]" = weakref.WeakKeyDictionary()
+
+
+def _mark_uploads(found: CatalogRows, parts: HostParts, owner: str) -> CatalogRows:
+    """The rows with the sources of uploads as words instead of the directories that the host keeps them in."""
+    if parts.uploads is None:
+        return found
+
+    def mark(row: CatalogRow) -> CatalogRow:
+        is_own = row.skill is not None and parts.catalogs.is_private(row.skill, owner)
+        if is_own:
+            return replace(row, owner=owner, source=PRIVATE)
+        return row if row.skill is None else replace(row, source=describe_source(row.skill, parts))
+
+    rows = tuple(map(mark, found.rows))
+    return replace(found, rows=rows, sources=tuple(sorted({row.source for row in rows if row.source})))
 
 
 def describe_path(path: str, parts: HostParts, principal: Principal | None = None) -> str:
@@ -138,6 +162,13 @@ def describe_path(path: str, parts: HostParts, principal: Principal | None = Non
     inside, start, uploads = Path(path), parts.start, parts.settings.host_uploads
     is_upload = uploads is not None and inside.is_relative_to(uploads)
     return str(inside.relative_to(start)) if inside.is_relative_to(start) and not is_upload else inside.name
+
+
+def describe_source(skill: "Skill", parts: HostParts) -> str:
+    """Where a skill comes from; of shared uploads not the directory that the host keeps them in."""
+    uploads = parts.uploads
+    is_upload = uploads is not None and skill.path.is_relative_to(uploads.get_live(SHARED))
+    return UPLOADS if is_upload else skill.source
 
 
 def _hide_paths(found: CatalogRows, parts: HostParts) -> CatalogRows:
@@ -154,7 +185,9 @@ def _hide_paths(found: CatalogRows, parts: HostParts) -> CatalogRows:
     return replace(found, rows=rows, sources=sources)
 
 
-def _build_rows(snapshot: "CatalogSnapshot", entries: "Sequence[RegistryEntry]") -> CatalogRows:
+def _build_rows(
+    snapshot: "CatalogSnapshot", entries: "Sequence[RegistryEntry]", others: "Sequence[StoredSkill]"
+) -> CatalogRows:
     from openskills.prompt.overview import overview
 
     faults = _count_faults(snapshot.problems)
@@ -162,8 +195,10 @@ def _build_rows(snapshot: "CatalogSnapshot", entries: "Sequence[RegistryEntry]")
     rows += [_row_from_skill(one.skill, "hidden", one.reason, faults) for one in snapshot.hidden.values()]
     rows += [_row_from_skill(one.skill, "shadowed", one.by.location, faults) for one in snapshot.shadowed]
     folders = {row.path for row in rows}
-    rows += _find_left_out(snapshot.problems, folders)
-    rows += _find_hosted(entries, folders)
+    rows += _find_left_out(snapshot.problems, folders, {os.path.dirname(row.path): row.source for row in rows})
+    # Uploads are links to folders, which the host knows by where they are.
+    rows += _find_hosted(entries, folders | {os.path.realpath(folder) for folder in folders if os.path.islink(folder)})
+    rows += [_row_from_upload(one) for one in others]
     rows.sort(key=lambda row: (row.name.casefold(), row.path))
     notes = tuple(problem for problem in snapshot.problems if problem.rule in _NOTED_RULES)
     sources = tuple(sorted({row.source for row in rows if row.source}))
@@ -194,8 +229,17 @@ def _row_from_skill(skill: "Skill", state: str, reason: str, faults: Mapping[str
     )
 
 
-def _find_left_out(problems: "Iterable[Problem]", folders: set[str]) -> Iterator[CatalogRow]:
-    """Folders with a SKILL.md that cannot be used, each with its first error."""
+def _row_from_upload(one: "StoredSkill") -> CatalogRow:
+    """A private upload of another key, which administrators see as `NAME~OWNER`."""
+    tokens = estimate_tokens(f"{one.name}: {one.description}")
+    name = f"{one.name}{OWNER_MARK}{one.owner}"
+    return CatalogRow(name, one.description, PRIVATE, "ready", tokens=tokens, owner=one.owner)
+
+
+def _find_left_out(
+    problems: "Iterable[Problem]", folders: set[str], sources: Mapping[str, str]
+) -> Iterator[CatalogRow]:
+    """Folders with a SKILL.md that cannot be used, each with its first error, and the source of its neighbours."""
     found: dict[str, list[Problem]] = {}
     for problem in problems:
         folder = os.path.dirname(problem.path)
@@ -204,7 +248,8 @@ def _find_left_out(problems: "Iterable[Problem]", folders: set[str]) -> Iterator
     for folder, faults in found.items():
         line = f" ({os.path.basename(faults[0].path)}:{faults[0].line})" if faults[0].line else ""
         reason = f"{faults[0].message}{line}"
-        yield CatalogRow(os.path.basename(folder), "", "", "left_out", reason, None, len(faults), 0, folder)
+        source = sources.get(os.path.dirname(folder), "")
+        yield CatalogRow(os.path.basename(folder), "", source, "left_out", reason, None, len(faults), 0, folder)
 
 
 def _find_hosted(entries: "Sequence[RegistryEntry]", folders: set[str]) -> Iterator[CatalogRow]:
@@ -222,8 +267,12 @@ def _find_hosted(entries: "Sequence[RegistryEntry]", folders: set[str]) -> Itera
 
 
 def can_see(principal: Principal, row: CatalogRow) -> bool:
-    """Whether a scope has the skill, under its name or its id on the host, and it is nobody else's private upload."""
-    return can_see_name(principal, row.hosted or row.name)
+    """Whether a scope has the skill, under its name or its id on the host, and it is nobody else's private upload.
+
+    Administrators see those, too.
+    """
+    name = row.hosted or row.name
+    return can_see_name(principal, name.partition(OWNER_MARK)[0] if row.owner else name)
 
 
 def can_see_name(principal: Principal, name: str) -> bool:
@@ -233,7 +282,10 @@ def can_see_name(principal: Principal, name: str) -> bool:
 def select_rows(
     snapshot: "CatalogSnapshot", found: CatalogRows, wanted: CatalogFilter, principal: Principal
 ) -> list[CatalogRow]:
-    """The rows that match and that the caller may see, best match first if there is a query."""
+    """The rows that match and that the caller may see, best match first if there is a query.
+
+    Blocking: if it is asked for problems, all skills are validated, once for each state of the catalog.
+    """
     rows = [row for row in found.rows if can_see(principal, row)]
     if wanted.source:
         rows = [row for row in rows if row.source == wanted.source]
@@ -241,8 +293,32 @@ def select_rows(
         rows = [row for row in rows if row.state == wanted.state]
     if wanted.problems:
         has_problems = wanted.problems == "yes"
+        rows = count_faults(found, rows)
         rows = [row for row in rows if bool(row.errors or row.warnings) == has_problems]
     return _rank(snapshot, rows, wanted.query) if wanted.query else rows
+
+
+def count_faults(found: CatalogRows, rows: Iterable[CatalogRow]) -> list[CatalogRow]:
+    """The rows with the numbers of errors and warnings that `openskills validate` finds. Blocking."""
+    return [_validate_row(found, row) for row in rows]
+
+
+def _validate_row(found: CatalogRows, row: CatalogRow) -> CatalogRow:
+    from openskills.catalog.validate import validate
+
+    skill = row.skill
+    if skill is None or skill.remote is not None:
+        return row
+    known = found.faults.get(skill.directory)
+    if known is None:
+        try:
+            counts = Counter(problem.severity.value for problem in validate(skill.path).problems)
+            known = counts["error"], counts["warning"]
+        except (SkillError, OSError):
+            # It was removed a moment ago.
+            known = row.errors, row.warnings
+        found.faults[skill.directory] = known
+    return replace(row, errors=known[0], warnings=known[1])
 
 
 def _rank(snapshot: "CatalogSnapshot", rows: Sequence[CatalogRow], query: str) -> list[CatalogRow]:
@@ -354,11 +430,11 @@ async def show_catalog(request: "PageRequest") -> HttpResponse:
     parts = request.host
     snapshot, found = await load_rows(parts, request.caller)
     wanted = CatalogFilter.parse(request.query)
-    rows = select_rows(snapshot, found, wanted, request.caller)
+    rows = await asyncio.to_thread(select_rows, snapshot, found, wanted, request.caller)
     page = _parse_number(request.query.get("page", "1"), "page", 1, 1_000_000)
     pages = max(-(-len(rows) // PAGE_SIZE), 1)
     page = min(page, pages)
-    shown = rows[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    shown = await asyncio.to_thread(count_faults, found, rows[(page - 1) * PAGE_SIZE : page * PAGE_SIZE])
     bodies = await asyncio.to_thread(_count_body_tokens, found, shown)
     visible = [row for row in found.rows if can_see(request.caller, row)]
     context: dict[str, Any] = {
@@ -378,6 +454,7 @@ async def show_catalog(request: "PageRequest") -> HttpResponse:
         "matching": len(rows),
         "counts": Counter(row.state for row in visible),
         "total": len(visible),
+        "own_sources": (_HOSTED, PRIVATE, UPLOADS),
         "sources": [source for source in found.sources if any(row.source == source for row in visible)],
         "states": [state for state in STATES if any(row.state == state for row in visible)],
         "notes": found.notes if request.caller.has_role("admin") else (),
@@ -407,9 +484,10 @@ async def list_catalog(exchange: HttpExchange, parts: HostParts, principal: Prin
     limit = _parse_number(query.get("limit", str(PAGE_SIZE)), "limit", 1, MAX_PAGE_SIZE)
     offset = _parse_number(query.get("offset", "0"), "offset", 0, 1_000_000)
     snapshot, found = await load_rows(parts, principal)
-    rows = select_rows(snapshot, found, CatalogFilter.parse(query), principal)
+    rows = await asyncio.to_thread(select_rows, snapshot, found, CatalogFilter.parse(query), principal)
+    shown = await asyncio.to_thread(count_faults, found, rows[offset : offset + limit])
     listed = {
-        "skills": [row.to_dict() for row in rows[offset : offset + limit]],
+        "skills": [row.to_dict() for row in shown],
         "total": len(rows),
         "overview_tokens": found.overview_tokens,
         "problems": [str(problem) for problem in found.notes] if principal.has_role("admin") else [],

@@ -10,6 +10,7 @@ from typing import Any, cast
 from urllib.parse import urlencode
 
 from openskills.agent.agent import ARTIFACT, ERROR, SUMMARY, TOOL_CALL, build_items, group_layers
+from openskills.errors import Forbidden
 from openskills.host.console.pages import PageRequest, build_page, render_markdown
 from openskills.host.conversations import (
     AGENT,
@@ -35,12 +36,17 @@ _ITEM_KINDS = frozenset({MESSAGE, SUMMARY, ERROR, TOOL_CALL, TOOL_RESPONSE, ARTI
 
 async def show_conversations(request: PageRequest) -> HttpResponse:
     """The conversations of the caller, latest first."""
+    return await _render_conversations(request)
+
+
+async def _render_conversations(request: PageRequest, error: str = "", *, status: int = 200) -> HttpResponse:
     query = request.query.get("q", "")[:300]
     page = _parse_page(request.query.get("page", "1"))
     service = request.host.conversations
     found, more = await service.list(request.caller, search=query, limit=_PER_PAGE, offset=(page - 1) * _PER_PAGE)
     running = {head.id for head in found if await service.is_running(head)}
     context = {
+        "error": error,
         "found": found,
         "running": running,
         "query": query,
@@ -49,7 +55,7 @@ async def show_conversations(request: PageRequest) -> HttpResponse:
         "models": service.list_models(),
         "address": f"{request.root}/console/conversations?{_encode_query(query)}page=",
     }
-    return request.render("conversations.html", context, block="results")
+    return request.render("conversations.html", context, block="results", status=status)
 
 
 def _encode_query(query: str) -> str:
@@ -64,7 +70,10 @@ async def create_conversation(request: PageRequest) -> HttpResponse:
     """Create a conversation and go there."""
     fields = await request.form()
     model = fields.get("model", [""])[-1] or None
-    head = await request.host.conversations.create(request.caller, model=model, asks="ask" in fields)
+    try:
+        head = await request.host.conversations.create(request.caller, model=model, asks="ask" in fields)
+    except Forbidden as error:
+        return await _render_conversations(request, error.message, status=error.code)
     return request.redirect(f"/console/conversations/{head.id}")
 
 

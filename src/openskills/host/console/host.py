@@ -1,9 +1,10 @@
 """The screen Host and the routes below `/admin`: health, keys, sessions, sources, packages, workspaces and doctor.
 
-Everything but the overview needs the role `admin`.
+Everything but the overview, and the workspaces of the caller (`/workspaces`), needs the role `admin`.
 """
 
 import asyncio
+import json
 import os
 import platform
 import re
@@ -14,18 +15,22 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
 from openskills.errors import InvalidArgument
 from openskills.host import http
 from openskills.host.admission import parse_limits
-from openskills.host.auth import ROLES, Principal, StoredKey, add_key, create_key, read_keys, revoke_key, rotate_key
+from openskills.host.auth import ROLES, Principal, StoredKey, create_key
 from openskills.host.console.access import Console
+from openskills.host.console.catalog import UPLOADS
 from openskills.host.console.skill import run_doctor
+from openskills.host.database import CHANGE_SKILLS, find_history, record_change
 from openskills.host.http import HttpExchange, HttpRefusal, HttpResponse, build_document, read_body
 from openskills.host.parts import HostParts
 from openskills.host.strict_json import check_json, read_json
+from openskills.postgres import PostgresUrl
 from openskills.settings import Settings, parse_seconds
 from openskills.version import __version__
 
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from openskills.host.console.pages import PageRequest
 
 _MAX_BODY = 64 * 1024
+_KEY_FIELDS = ("name", "role", "scopes", "expires", "limits")
 
 
 def _get_console(parts: HostParts) -> Console:
@@ -43,28 +49,35 @@ def _get_console(parts: HostParts) -> Console:
 
 
 def describe_status(parts: HostParts) -> dict[str, Any]:
-    """Health, limits and their use, of this worker process."""
+    """Health, limits and their use: of all worker processes, and memory and time of this one."""
     settings, options = parts.settings, parts.options
-    status = "draining" if parts.host.draining else "ready" if parts.prepared else "starting"
+    workers = parts.metrics.list_workers()
+    status = "draining" if parts.host.stopping or parts.host.draining else "ready" if parts.prepared else "starting"
     return {
         "status": status,
         "version": __version__,
         "python": platform.python_version(),
         "pid": os.getpid(),
         "workers": options.workers,
+        "processes": [{**one, "is_this": one["pid"] == os.getpid()} for one in workers],
         "uptime_seconds": round(time.time() - _get_console(parts).opened, 1),
         "memory_bytes": _read_memory(),
         "executor": settings.executor,
         "authentication": settings.host_auth,
-        "in_flight": parts.host.in_flight,
+        "in_flight": sum(one["in_flight"] for one in workers),
         "concurrency": parts.host.capacity * parts.options.workers,
         "queue": settings.host_queue,
         "timeout_ms": settings.timeout_ms,
         "max_body": settings.host_max_body,
         "skills": dict(Counter(entry.status for entry in parts.registry.list_entries())),
-        "history": str(settings.host_history) if settings.host_history else None,
+        "history": _describe_history(settings),
         "history_lost": parts.history.lost_count,
     }
+
+
+def _describe_history(settings: Settings) -> str | None:
+    place = find_history(settings)
+    return place.place if isinstance(place, PostgresUrl) else str(place) if place else None
 
 
 def _read_memory() -> int:
@@ -76,22 +89,32 @@ def _read_memory() -> int:
 async def list_sources(parts: HostParts) -> list[dict[str, Any]]:
     """Where the skills of the catalog and of the host come from, with the number of skills."""
     catalog = await _get_console(parts).open_catalog()
-    snapshot = catalog.snapshot
+    snapshot, uploads = catalog.snapshot, parts.uploads
+
+    def name_root(label: str, path: Path) -> str:
+        return UPLOADS if uploads is not None and path.is_relative_to(uploads.live) else label
+
     counts = Counter(skill.source for skill in (*snapshot.skills, *(one.skill for one in snapshot.hidden.values())))
     found: list[dict[str, Any]] = [
-        {"kind": "catalog", "label": root.label, "path": str(root.path), "skills": counts[root.label]}
+        {
+            "kind": "catalog",
+            "label": name_root(root.label, root.path),
+            "path": str(root.path),
+            "skills": counts[root.label],
+        }
         for root in catalog.roots
     ]
     for directory in (parts.start / one for one in parts.registry.directories):
         hosted = [
             entry for entry in parts.registry.list_entries() if entry.origin and directory in entry.origin.parents
         ]
-        found.append({"kind": "host", "label": directory.name, "path": str(directory), "skills": len(hosted)})
+        label = name_root(directory.name, directory)
+        found.append({"kind": "host", "label": label, "path": str(directory), "skills": len(hosted)})
     return found
 
 
-def key_json(key: StoredKey) -> dict[str, Any]:
-    """A key as JSON, without its digest."""
+def key_json(key: StoredKey, parts: HostParts) -> dict[str, Any]:
+    """A key as JSON, without its digest, and what it uses of its limits in this worker."""
     is_expired = key.expires_at is not None and key.expires_at <= time.time()
     return {
         "name": key.name,
@@ -102,25 +125,31 @@ def key_json(key: StoredKey) -> dict[str, Any]:
         "created": key.created,
         "expires": key.expires,
         "is_expired": is_expired,
+        "use": parts.host.describe_use(key),
     }
 
 
-def create_host_key(settings: Settings, given: Mapping[str, Any]) -> tuple[str, StoredKey]:
+async def create_host_key(parts: HostParts, given: Mapping[str, Any]) -> tuple[str, StoredKey]:
     """Create a key from `name`, `role`, `scopes`, `expires` (such as `30d`) and `limits` (such as `rate=5`).
 
     Raises `InvalidArgument`.
     """
-    unknown = set(given) - {"name", "role", "scopes", "expires", "limits"}
+    unknown = set(given) - set(_KEY_FIELDS)
     if unknown:
         raise InvalidArgument(min(unknown), "unknown field; use name, role, scopes, expires and limits")
     name, role, expires = (str(given.get(field) or "") for field in ("name", "role", "expires"))
     lifetime = parse_seconds(expires, "expires") if expires else None
     key, stored = create_key(name, now=datetime.now(UTC), lifetime=lifetime)
-    limits: dict[str, Any] = {**parse_limits(_read_words(given.get("limits"), "limits"))}
+    limits: dict[str, Any] = {**parse_limits(_read_words(given.get("limits"), "limits"), "limits")}
     scopes = tuple(_read_words(given.get("scopes"), "scopes")) or ("*",)
     stored = replace(stored, role=role or "run", scopes=scopes, **limits)
-    add_key(settings.host_keys, stored)
+    await parts.keys.add(stored)
     return key, stored
+
+
+async def change_key_scopes(parts: HostParts, name: str, scopes: object) -> StoredKey:
+    """Replace the scopes of a key; without any it may use all skills. Raises `InvalidArgument`."""
+    return await parts.keys.change_scopes(name, tuple(_read_words(scopes or None, "scopes")) or ("*",))
 
 
 def _read_words(value: object, field: str) -> list[str]:
@@ -135,14 +164,20 @@ def _read_words(value: object, field: str) -> list[str]:
 
 
 async def reload_skills(parts: HostParts) -> dict[str, Any]:
-    """Look at all directories again, in this worker process; others notice changes by themselves."""
-    from openskills.host.registry.reload import reload
+    """Look at all directories again, in this worker process; others notice changes by themselves.
+
+    With PostgreSQL all hosts that share the database look again, too.
+    """
+    from openskills.host.registry.reload import prepare_unavailable, reload
 
     changes = await reload(parts)
+    repaired = await prepare_unavailable(parts)
     catalog = await _get_console(parts).open_catalog()
     seen = await asyncio.to_thread(catalog.refresh)
+    if parts.database.is_shared:
+        await parts.database.write(lambda at: record_change(at, CHANGE_SKILLS))
     return {
-        "hosted": {"added": changes.added, "removed": changes.removed, "changed": changes.changed},
+        "hosted": {"added": changes.added, "removed": changes.removed, "changed": (*changes.changed, *repaired)},
         "catalog": {"added": seen.added, "removed": seen.removed, "changed": seen.changed},
     }
 
@@ -216,23 +251,31 @@ async def _reload(request: AdminRequest) -> Mapping[str, Any]:
 
 
 async def _list_keys(request: AdminRequest) -> Mapping[str, Any]:
-    return {"keys": [key_json(key) for key in read_keys(request.parts.settings.host_keys)]}
+    return {"keys": [key_json(key, request.parts) for key in await request.parts.keys.list()]}
 
 
 async def _create_key(request: AdminRequest) -> Mapping[str, Any]:
     given = await request.read_json()
-    key, stored = await asyncio.to_thread(create_host_key, request.parts.settings, given)
-    return {"key": key, **key_json(stored)}
+    key, stored = await create_host_key(request.parts, given)
+    return {"key": key, **key_json(stored, request.parts)}
 
 
 async def _rotate_key(request: AdminRequest) -> Mapping[str, Any]:
-    path = request.parts.settings.host_keys
-    key, stored = await asyncio.to_thread(rotate_key, path, request.name, now=datetime.now(UTC))
-    return {"key": key, **key_json(stored)}
+    key, stored = await request.parts.keys.rotate(request.name, now=datetime.now(UTC))
+    return {"key": key, **key_json(stored, request.parts)}
+
+
+async def _change_key(request: AdminRequest) -> Mapping[str, Any]:
+    """Replace the scopes of a key with `{"scopes": [...]}`."""
+    given = await request.read_json()
+    if set(given) != {"scopes"}:
+        raise InvalidArgument("body", "expected an object with scopes and nothing else")
+    stored = await change_key_scopes(request.parts, request.name, given["scopes"])
+    return key_json(stored, request.parts)
 
 
 async def _revoke_key(request: AdminRequest) -> Mapping[str, Any]:
-    stored = await asyncio.to_thread(revoke_key, request.parts.settings.host_keys, request.name)
+    stored = await request.parts.keys.revoke(request.name)
     return {"revoked": stored.name}
 
 
@@ -276,6 +319,23 @@ async def _show_doctor(request: AdminRequest) -> Mapping[str, Any]:
     return {"ok": all(check["ok"] or not check["required"] for check in checks), "checks": checks}
 
 
+async def _show_cluster(request: AdminRequest) -> Mapping[str, Any]:
+    """The report of the Ray cluster and the hosts; null for what is not used."""
+    monitor = request.parts.cluster
+    return {"cluster": await monitor.read_nodes(), "hosts": await monitor.read_hosts()}
+
+
+async def _drain_node(request: AdminRequest) -> Mapping[str, Any]:
+    """Drain a node, or undo it with `{"undo": true}`."""
+    given = await request.read_json()
+    undo = given.pop("undo", False)
+    if given:
+        raise InvalidArgument(min(given), "unknown field; use undo")
+    if not isinstance(undo, bool):
+        raise InvalidArgument("undo", "expected true or false")
+    return await request.parts.cluster.drain(request.name, is_draining=not undo)
+
+
 AdminHandler = Callable[[AdminRequest], Awaitable[Mapping[str, Any]]]
 _NAME = r"(?P<name>[^/:]+)"
 _ROUTES: Sequence[tuple[str, re.Pattern[str], AdminHandler]] = tuple(
@@ -286,6 +346,7 @@ _ROUTES: Sequence[tuple[str, re.Pattern[str], AdminHandler]] = tuple(
         ("GET", "keys", _list_keys),
         ("POST", "keys", _create_key),
         ("POST", rf"keys/{_NAME}:rotate", _rotate_key),
+        ("PATCH", rf"keys/{_NAME}", _change_key),
         ("DELETE", rf"keys/{_NAME}", _revoke_key),
         ("GET", "sessions", _list_sessions),
         ("DELETE", rf"sessions/{_NAME}", _end_session),
@@ -293,6 +354,8 @@ _ROUTES: Sequence[tuple[str, re.Pattern[str], AdminHandler]] = tuple(
         ("POST", "packages:clean", _clean_packages),
         ("GET", "workspaces", _list_workspaces),
         ("POST", "workspaces:clean", _clean_workspaces),
+        ("GET", "cluster", _show_cluster),
+        ("POST", rf"cluster/nodes/{_NAME}:drain", _drain_node),
         ("GET", "doctor", _show_doctor),
     )
 )
@@ -319,6 +382,23 @@ async def handle_admin(exchange: HttpExchange, parts: HostParts, principal: Prin
     raise HttpRefusal(http.unknown_address(exchange.path))
 
 
+async def show_workspaces(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """`GET /workspaces`: the workspaces of the caller."""
+    principal.require_role("run")
+    found = await parts.commands.list_workspaces(principal)
+    names = ("size_bytes", "files", "age_seconds", "idle_seconds", "ttl_seconds", "in_use")
+    listed = [{"name": name, **{field: info.to_dict()[field] for field in names}} for name, info in found]
+    limit = None if principal.has_role("admin") else parts.settings.host_quota_workspaces
+    return build_document({"workspaces": listed, "max_workspaces": limit}, exchange.trace)
+
+
+async def delete_workspace(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """`DELETE /workspaces/{name}`: remove a workspace of the caller with its files."""
+    principal.require_role("run")
+    removed = await parts.commands.remove_workspace(principal, exchange.scope["path_params"]["name"])
+    return build_document({"removed": removed}, exchange.trace)
+
+
 # The pages ------------------------------------------------------------------------------------------------------------
 
 TABS = ("overview", "keys", "sessions", "sources", "storage", "doctor")
@@ -328,7 +408,7 @@ async def show_host(request: "PageRequest") -> HttpResponse:
     return await _render_host(request, request.query.get("tab", TABS[0]))
 
 
-async def _render_host(request: "PageRequest", tab: str, **more: Any) -> HttpResponse:
+async def _render_host(request: "PageRequest", tab: str, *, status: int = 200, **more: Any) -> HttpResponse:
     parts = request.host
     if tab not in TABS:
         raise InvalidArgument("tab", f"{tab[:50]!r} is not one of {', '.join(TABS)}")
@@ -338,13 +418,15 @@ async def _render_host(request: "PageRequest", tab: str, **more: Any) -> HttpRes
         "tab": tab,
         "status": describe_status(parts),
         "new_key": None,
+        "given": dict.fromkeys(_KEY_FIELDS, ""),
+        "wrong": {"field": "", "message": ""},
         "message": "",
         "roles": ROLES,
     }
     settings = parts.settings
     match tab:
         case "keys":
-            context["keys"] = [key_json(key) for key in read_keys(settings.host_keys)]
+            context["keys"] = [key_json(key, parts) for key in await parts.keys.list()]
         case "sessions":
             context["sessions"] = await _get_console(parts).sessions.list()
         case "sources":
@@ -355,29 +437,50 @@ async def _render_host(request: "PageRequest", tab: str, **more: Any) -> HttpRes
             }
         case "storage":
             context["environments"] = await asyncio.to_thread(_open_environments(settings).list)
-            context["workspaces"] = await asyncio.to_thread(_open_workspaces(settings).list)
+            found = await asyncio.to_thread(_open_workspaces(settings).list)
+            context |= {"workspaces": found, "names": {one.id: _describe_key(one.key) or one.id for one in found}}
         case "doctor":
             context["checks"] = await run_doctor(parts) if request.query.get("check") else []
         case _:
             context["sources"] = await list_sources(parts) if request.caller.has_role("admin") else []
-    return request.render("host.html", {**context, **more}, block="panel")
+    return request.render("host.html", {**context, **more}, block="panel", status=status)
+
+
+def _describe_key(key: str) -> str:
+    """The application, user and session of a workspace as a text for people."""
+    try:
+        words: object = json.loads(key)
+    except ValueError:
+        return key
+    return " · ".join(map(str, cast("list[object]", words))) if isinstance(words, list) else key
 
 
 async def create_key_page(request: "PageRequest") -> HttpResponse:
     """Create a key and show it, once."""
     fields = {name: values[-1] for name, values in (await request.form()).items() if values[-1]}
-    key, stored = await asyncio.to_thread(create_host_key, request.host.settings, fields)
+    try:
+        key, stored = await create_host_key(request.host, fields)
+    except InvalidArgument as error:
+        # At its field, with everything that was entered.
+        given = {**dict.fromkeys(_KEY_FIELDS, ""), **fields}
+        wrong = {"field": error.field, "message": error.message.removeprefix(f"{error.field}: ")}
+        return await _render_host(request, "keys", given=given, wrong=wrong, status=error.code)
     return await _render_host(request, "keys", new_key={"key": key, "name": stored.name})
 
 
 async def rotate_key_page(request: "PageRequest") -> HttpResponse:
-    path, name = request.host.settings.host_keys, request.params["name"]
-    key, _ = await asyncio.to_thread(rotate_key, path, name, now=datetime.now(UTC))
+    name = request.params["name"]
+    key, _ = await request.host.keys.rotate(name, now=datetime.now(UTC))
     return await _render_host(request, "keys", new_key={"key": key, "name": name})
 
 
+async def change_key_page(request: "PageRequest") -> HttpResponse:
+    await change_key_scopes(request.host, request.params["name"], (await request.form()).get("scopes", [""])[-1])
+    return request.redirect("/console/host?tab=keys")
+
+
 async def revoke_key_page(request: "PageRequest") -> HttpResponse:
-    await asyncio.to_thread(revoke_key, request.host.settings.host_keys, request.params["name"])
+    await request.host.keys.revoke(request.params["name"])
     return request.redirect("/console/host?tab=keys")
 
 
@@ -410,6 +513,7 @@ PAGES = (
     ("GET", "/console/host", show_host),
     ("POST", "/console/host/keys", create_key_page, "admin"),
     ("POST", "/console/host/keys/{name}/rotate", rotate_key_page, "admin"),
+    ("POST", "/console/host/keys/{name}/scopes", change_key_page, "admin"),
     ("POST", "/console/host/keys/{name}/revoke", revoke_key_page, "admin"),
     ("POST", "/console/host/sessions/{name}/end", end_session_page, "admin"),
     ("POST", "/console/host/reload", reload_page, "admin"),

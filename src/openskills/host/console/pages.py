@@ -58,12 +58,16 @@ _STATIC = "/console/static"
 
 
 class ConsoleScreen(NamedTuple):
-    """A screen: the module with its pages, and the entry in the navigation, if it has one."""
+    """A screen: the module with its pages, and the entry in the navigation, if it has one.
+
+    `needs_cluster`: only on hosts that use a Ray cluster or share a database.
+    """
 
     module: str
     path: str = ""
     title: str = ""
     role: str = "read"
+    needs_cluster: bool = False
 
 
 SCREENS = (
@@ -72,6 +76,7 @@ SCREENS = (
     ConsoleScreen("try_it", "/console/try", "Try it", "run"),
     ConsoleScreen("conversations", "/console/conversations", "Conversations"),
     ConsoleScreen("runs", "/console/runs", "Runs"),
+    ConsoleScreen("cluster", "/console/cluster", "Cluster", "admin", needs_cluster=True),
     ConsoleScreen("host", "/console/host", "Host"),
 )
 """All screens, in the order of the navigation."""
@@ -213,6 +218,8 @@ class PageRequest:
     def _layout(self) -> dict[str, Any]:
         principal = self.principal
         screens = [one for one in SCREENS if one.path and principal is not None and principal.has_role(one.role)]
+        if screens and not self.host.cluster.is_used:
+            screens = [one for one in screens if not one.needs_cluster]
         return {
             "here": self.here,
             "language": self.language,
@@ -715,7 +722,7 @@ def _show_image(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, ___:
     # Not loaded: an image from elsewhere would tell its owner who reads the page.
     token = tokens[at]
     source = str(token.attrs.get("src", ""))
-    return f'<span class="image">🖼 {escape(token.content or source)}</span>'
+    return f'<span class="image">{escape(token.content or source)}</span>'
 
 
 def _open_table(_: RendererHTML, __: Sequence[Token], ___: int, ____: Any, _____: _Environment) -> str:

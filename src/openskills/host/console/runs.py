@@ -2,10 +2,11 @@
 
 import asyncio
 import csv
+import hashlib
 import io
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -20,22 +21,26 @@ from openskills.host.auth import Principal
 from openskills.host.commands import COMMAND_KIND
 from openskills.host.console.pages import (
     MAX_CHARACTERS,
+    SECURITY_HEADERS,
     PageRequest,
     build_page,
     format_duration,
     format_size,
     render_markdown,
 )
-from openskills.host.history import UNFINISHED, RunStatistics
-from openskills.host.http import HttpResponse
+from openskills.host.history import UNFINISHED, RunFilter, RunRecord, RunStatistics
+from openskills.host.http import Headers, HttpResponse, SseEvent, build_file_headers
 from openskills.host.model import PHASES
-from openskills.host.routes import build_download, find_owner, read_run_filter, run_again
+from openskills.host.routes import find_owner, read_run_filter, run_again, send_workspace_file, stream_events
 from openskills.host.runs import RunDetails, RunState, format_log
 
 PAGE_SIZE = 50
 RANGES = {"1h": 3600.0, "24h": 86400.0, "7d": 7 * 86400.0, "30d": 30 * 86400.0}
 """The periods of the charts, by their names in the address."""
 _BUCKETS = 48
+_POLL_SECONDS, _PAUSE_SECONDS = 1.0, 0.2
+"""How often the list is read: calls of other workers, and those that are not runs, are not announced."""
+_REFRESH_RUNNING, _REFRESH_IDLE = 3.0, 15.0
 _LOG_EVENTS = 5_000
 _LOG_CHARACTERS = 100_000
 _PREVIEW_BYTES = 512 * 1024
@@ -48,27 +53,70 @@ _FRAME_POLICY = "default-src 'none'; img-src data:; sandbox; frame-ancestors 'se
 
 async def show_runs(request: PageRequest) -> HttpResponse:
     """The history, newest first, with charts of the same runs."""
-    owner = find_owner(request.caller)
-    wanted = read_run_filter(request.query, owner)
-    parts = request.host
-    await parts.history.recover()
-    found = await parts.runs.list(wanted, limit=PAGE_SIZE + 1)
+    wanted, found = await _load_records(request)
+    return request.render("runs.html", await _build_list(request, wanted, found), block="results")
+
+
+async def stream_runs(request: PageRequest) -> None:
+    """The list as HTML whenever it changes, after `Last-Event-ID` or `?after=`.
+
+    The id of an event stands for what the list contains, so that a browser that comes back gets the list as it is now,
+    and nothing if it has not changed.
+    """
+    # Before the stream starts: afterwards an error could not be sent.
+    await _load_records(request)
+    after = request.exchange.header(b"last-event-id") or request.query.get("after", "")
+    await stream_events(request.exchange, request.host, _follow_list(request, after))
+
+
+async def _follow_list(request: PageRequest, last: str) -> AsyncGenerator[SseEvent]:
+    sent = time.monotonic()
+    while request.principal is not None and request.host.authenticator.is_valid(request.principal):
+        wanted, found = await _load_records(request)
+        mark, now = _compute_mark(found), time.monotonic()
+        # Times and durations that the page shows change without events.
+        is_running = any(one.state in ("queued", "running") for one in found)
+        if mark != last or now - sent >= (_REFRESH_RUNNING if is_running else _REFRESH_IDLE):
+            html = request.render_text("runs_results.html", await _build_list(request, wanted, found))
+            yield SseEvent("", html.encode("utf-8", "replace"), mark)
+            last, sent = mark, now
+        await request.host.runs.wait_for_change(_POLL_SECONDS)
+        # A command that prints much changes very often.
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _compute_mark(found: Sequence[RunRecord]) -> str:
+    shown = [(one.id, one.state, one.message) for one in found]
+    return hashlib.sha256(repr(shown).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+async def _load_records(request: PageRequest) -> tuple[RunFilter, Sequence[RunRecord]]:
+    """The filter of a request, and the runs of the page and one more. Raises `InvalidArgument`."""
+    wanted = read_run_filter(request.query, find_owner(request.caller))
     period = request.query.get("range", "24h")
     if period not in RANGES:
         raise InvalidArgument("range", f"{period[:50]!r} is not one of {', '.join(RANGES)}")
+    await request.host.history.recover()
+    return wanted, await request.host.runs.list(wanted, limit=PAGE_SIZE + 1)
+
+
+async def _build_list(request: PageRequest, wanted: RunFilter, found: Sequence[RunRecord]) -> dict[str, Any]:
+    """What the template of the list needs."""
+    parts = request.host
+    period = request.query.get("range", "24h")
     now = time.time()
     series = await parts.runs.series(wanted, since=now - RANGES[period], until=now, buckets=_BUCKETS)
     names = ("skill", "state", "who", "text", "since", "range")
     given = {name: request.query[name] for name in names if request.query.get(name)}
     more = found[PAGE_SIZE - 1].id if len(found) > PAGE_SIZE else ""
-    context = {
+    live = urlencode({**given, "after": _compute_mark(found)})
+    return {
         "records": found[:PAGE_SIZE],
         "given": {**dict.fromkeys(names, ""), **given},
         "is_filtered": bool(given.keys() - {"range"}),
-        "here": f"/console/runs?{urlencode({**given, **({'before': wanted.before} if wanted.before else {})})}",
         "more": f"/console/runs?{urlencode({**given, 'before': more})}" if more else "",
         "before": wanted.before,
-        "is_live": not wanted.before,
+        "live": "" if wanted.before else f"/console/runs/live?{live}",
         "states": (*RunState, UNFINISHED),
         "tags": _STATES,
         "period": period,
@@ -77,9 +125,8 @@ async def show_runs(request: PageRequest) -> HttpResponse:
         "totals": _add_up(series),
         "calls": draw_calls(series, request.translate("Calls and errors")),
         "latency": draw_latency(series, request.translate("95th percentile")),
-        "skills": sorted({entry.id for entry in parts.registry.list_entries()}),
+        "skills": sorted({entry.id for entry in parts.registry.list_entries() if request.caller.can_see(entry.id)}),
     }
-    return request.render("runs.html", context, block="results")
 
 
 def _add_up(series: Sequence[Any]) -> dict[str, Any]:
@@ -167,6 +214,7 @@ async def show_run(request: PageRequest) -> HttpResponse:
         "takes_input": view.is_unfinished and can_write and (asked.get("interactive") or asked.get("tty")),
         "can_cancel": view.is_unfinished and request.caller.has_role("run") and view.details.run is not None,
         "can_repeat": view.request is not None and request.caller.has_role("run"),
+        "variables": list(asked.get("env") or ()) if view.is_command else [],
         "waterfall": _draw(request, view),
         "files": _list_files(view) if _is_owner(view, request.caller) else [],
         "input": _format_json(asked.get("input")) if not view.is_command else "",
@@ -306,29 +354,30 @@ class FilePreview:
     is_cut: bool = False
 
 
-async def _read_file(request: PageRequest, limit: int) -> tuple[str, int, bytes]:
-    name, path = request.params["workspace"], request.params["path"]
-    info, data = await request.host.commands.read_file(request.caller, name, path, limit=limit)
-    return info.path, info.size, data
-
-
-async def show_file(request: PageRequest) -> HttpResponse:
-    """A file of a workspace: a preview, or with `as=` the bytes for an image, a frame, or a download."""
-    wanted = request.query.get("as", "")
-    limit = _PREVIEW_BYTES if not wanted else 64 * 1024 * 1024
-    path, size, data = await _read_file(request, limit)
-    kind = detect_mime_type(path, data[:SNIFF_BYTES])
-    if wanted == "image" and kind in _IMAGES:
-        return build_page(request.exchange, data, kind=kind)
+def _build_file_headers(path: str, kind: str, wanted: str) -> Headers:
+    """The headers of a file as an image, in a frame, or, if it is neither, as a download."""
+    shown = {"content-type": kind, **SECURITY_HEADERS}
     if wanted == "frame" and kind in _FRAMED:
         # An origin of its own, without scripts, forms and requests.
-        headers = [("content-security-policy", _FRAME_POLICY), ("x-frame-options", "SAMEORIGIN")]
-        # Compressing it takes long, too.
-        return await asyncio.to_thread(
-            build_page, request.exchange, data, kind=f"{kind}; charset=utf-8", headers=headers
-        )
+        shown |= {"content-type": f"{kind}; charset=utf-8", "content-security-policy": _FRAME_POLICY}
+        shown["x-frame-options"] = "SAMEORIGIN"
+    elif wanted != "image" or kind not in _IMAGES:
+        return build_file_headers(path, kind)
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in shown.items()]
+
+
+async def show_file(request: PageRequest) -> HttpResponse | None:
+    """A file of a workspace: a preview, or with `as=` the bytes for an image, a frame, or a download."""
+    place = (request.caller, request.params["workspace"], request.params["path"])
+    commands, wanted = request.host.commands, request.query.get("as", "")
     if wanted:
-        return build_download(request.exchange, path, data)
+        async with commands.open_file(*place) as reading:
+            path = reading.info.path
+            await send_workspace_file(request.exchange, reading, lambda kind: _build_file_headers(path, kind, wanted))
+        return None
+    info, data = await commands.read_file(*place, limit=_PREVIEW_BYTES)
+    path, size = info.path, info.size
+    kind = detect_mime_type(path, data[:SNIFF_BYTES])
     preview = await asyncio.to_thread(_build_preview, path, size, kind, data)
     base = f"/console/workspaces/{quote(request.params['workspace'], safe='')}/files/{quote(path)}"
     context = {
@@ -383,6 +432,7 @@ async def delete_file(request: PageRequest) -> HttpResponse:
 PAGES = (
     ("GET", "/console/runs", show_runs),
     ("GET", "/console/runs/compare", compare_runs),
+    ("GET", "/console/runs/live", stream_runs),
     ("GET", "/console/runs/{run_id}", show_run),
     ("GET", "/console/runs/{run_id}/log", show_log),
     ("POST", "/console/runs/{run_id}/cancel", cancel_run, "run"),
@@ -393,7 +443,7 @@ PAGES = (
 
 
 _WIDTH, _ROW, _LABEL, _VALUE = 640.0, 26, 84.0, 84.0
-_SPAN, _HEIGHT, _LEFT, _BOTTOM, _TOP = 480.0, 132.0, 46.0, 20.0, 8.0
+_SPAN, _HEIGHT, _LEFT, _BOTTOM, _TOP = 480.0, 132.0, 60.0, 20.0, 8.0
 _TICKS = (2, 4, 10)
 
 

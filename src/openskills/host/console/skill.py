@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from openskills.errors import Forbidden, InvalidArgument, LimitExceeded, SkillError, UnknownSkill
 from openskills.host.auth import Principal
-from openskills.host.console.catalog import can_see_name, describe_path, open_snapshot
+from openskills.host.console.catalog import can_see_name, describe_path, describe_source, open_snapshot
 from openskills.host.history import RunFilter
 from openskills.host.http import HttpExchange, HttpResponse, build_document, trace_headers
 from openskills.host.parts import HostParts
@@ -49,7 +49,13 @@ class Requirement(NamedTuple):
 
 
 async def find_skill(parts: HostParts, name: str, principal: Principal) -> "tuple[Skill, CatalogSnapshot]":
-    """The skill with this name, hidden ones included, and the catalog. Raises `UnknownSkill` and `Forbidden`."""
+    """The skill with this name, hidden ones included, and the catalog. Raises `UnknownSkill` and `Forbidden`.
+
+    Administrators find the private uploads of others as `NAME~OWNER`.
+    """
+    private = await parts.catalogs.find_private(principal, name)
+    if private is not None and can_see_name(principal, private[0].name):
+        return private[0], (await parts.catalogs.open_catalog(private[1])).snapshot
     if not can_see_name(principal, name):
         raise Forbidden(f"the key {principal.name!r} has no scope for {name[:100]!r}", scope=name[:100])
     snapshot = await open_snapshot(parts, principal)
@@ -88,7 +94,7 @@ async def describe_catalog_skill(exchange: HttpExchange, parts: HostParts, princ
         details[field] = details[field] and describe_path(str(details[field]), parts, principal)
     details["shadows"] = [describe_path(one, parts, principal) for one in cast("list[str]", details["shadows"])]
     details["digest"] = await asyncio.to_thread(_compute_digest, skill)
-    details["hosted_as"] = [entry.id for entry in _find_hosted(parts, skill)]
+    details["hosted_as"] = [entry.id for entry in _find_hosted(parts, skill) if principal.can_invoke(entry.id)]
     return build_document(details, exchange.trace, skill_id=skill.name, latency_ms=exchange.latency_ms)
 
 
@@ -107,11 +113,12 @@ def _compute_digest(skill: "Skill") -> str | None:
 
 def _find_hosted(parts: HostParts, skill: "Skill") -> "list[RegistryEntry]":
     """What the host serves of the scripts of a skill."""
-    folder = Path(skill.directory)
+    # Uploads are links to folders, which the host knows by where they are.
+    folders = {Path(skill.directory), Path(skill.directory).resolve()}
     return [
         entry
         for entry in parts.registry.list_entries()
-        if entry.origin is not None and (entry.origin == folder or folder in entry.origin.parents)
+        if entry.origin is not None and folders & {entry.origin, *entry.origin.parents}
     ]
 
 
@@ -122,12 +129,15 @@ async def show_skill_page(request: "PageRequest") -> HttpResponse:
     if tab not in TABS:
         raise InvalidArgument("tab", f"{tab[:50]!r} is not one of {', '.join(TABS)}")
     facts = await _load_details(parts, skill, snapshot)
-    hosted = _find_hosted(parts, skill)
+    hosted = [entry for entry in _find_hosted(parts, skill) if caller.can_invoke(entry.id)]
     folder = describe_path(skill.directory, parts, caller)
     context: dict[str, Any] = {
         "skill": skill,
+        # Of a private upload of another key, it also names the owner.
+        "page_name": request.params["name"],
+        "is_private": parts.uploads is not None and skill.path.is_relative_to(parts.uploads.live / "keys"),
         "folder": folder,
-        "source": describe_path(skill.source, parts, caller),
+        "source": describe_path(describe_source(skill, parts), parts, caller),
         "shadows": [describe_path(one.location, parts, caller) for one in facts.shadows],
         "facts": facts,
         "tab": tab,
@@ -135,7 +145,9 @@ async def show_skill_page(request: "PageRequest") -> HttpResponse:
         "hosted": hosted,
         "digest": await asyncio.to_thread(_compute_digest, skill),
         "snippets": build_skill_snippets(skill.name, folder, request.base_url, needs_key=_needs_key(request)),
-        "runs": await find_runs(parts, caller, [entry.id for entry in hosted]) if tab == "runs" else [],
+        "runs": await find_runs(parts, caller, [request.params["name"], *(entry.id for entry in hosted)])
+        if tab == "runs"
+        else [],
         "has_runs_screen": request.has_screen("runs"),
         "has_try_screen": request.has_screen("try_it"),
     }
@@ -152,7 +164,7 @@ def _build_instructions(request: "PageRequest", skill: "Skill") -> dict[str, Any
     from openskills.host.console.pages import render_markdown
     from openskills.runtime.details import manifest_fields
 
-    address = f"{request.root}/console/skills/{quote(skill.name, safe='')}"
+    address = f"{request.root}/console/skills/{quote(request.params['name'], safe='')}"
 
     def link(path: str) -> str:
         plain = path.partition("#")[0].removeprefix("./")
@@ -281,9 +293,9 @@ async def run_doctor(parts: HostParts, skill: "Skill | None" = None) -> list[Map
 async def find_runs(parts: HostParts, caller: Principal, ids: Iterable[str]) -> "list[RunRecord]":
     """The latest runs of these skills that the caller may see: its own, or all for an administrator."""
     found: list[RunRecord] = []
+    who = None if caller.has_role("admin") else caller.name
     for skill_id in list(ids)[:_MAX_RUNS]:
-        records = await parts.history.list(RunFilter(skill_id), limit=_MAX_RUNS)
-        found += [one for one in records if one.who == caller.name or caller.has_role("admin")]
+        found += await parts.runs.list(RunFilter(skill_id, who=who), limit=_MAX_RUNS)
     return sorted(found, key=lambda one: one.id, reverse=True)[:_MAX_RUNS]
 
 

@@ -544,7 +544,7 @@ def _restrict_folder(
     for name in document.fields:
         if name in operators:
             found.add_error(name, advice, rule="field-of-operator")
-    if registration.kind not in FOLDER_KINDS:
+    if registration.kind and registration.kind not in FOLDER_KINDS:
         message = f"a skill folder runs its own script or program, not {registration.kind}; {advice}"
         found.add_error("type", message, rule="field-of-operator")
     if registration.timeout_ms > defaults.timeout_ms:

@@ -103,9 +103,16 @@ class RegistrySnapshot:
         self.skipped = tuple(skipped)
         self.by_id: dict[str, RegistryEntry] = {}
         losers: list[RegistryEntry] = []
-        # Usable ones first: a broken manifest does not displace another, unless the operator wants the skill refused.
+        # Those of the operator first, also broken ones: a folder or an upload must not take over the id of one with a
+        # typo. Of the rest usable ones first, because a broken manifest does not displace another.
         for entry in sorted(
-            entries, key=lambda each: (each.registration is None and not each.pin, -each.rank, str(each.origin))
+            entries,
+            key=lambda each: (
+                each.rank < _SCRIPT_RANK,
+                each.registration is None and not each.pin,
+                -each.rank,
+                str(each.origin),
+            ),
         ):
             winner = self.by_id.setdefault(entry.id, entry)
             if winner is not entry:
@@ -239,6 +246,20 @@ class Registry:
         install: str = "never",
         uploads: Path | None = None,
     ) -> None:
+        """Load the manifests and scripts of `settings.cli_dir`, the manifests in the directories `manifests`, and the
+        SKILL.md folders below the directories `skills`.
+
+        `grants` is what scripts and programs may use besides what manifests say, by skill (`*`: all); a granted timeout
+        is the limit of every kind of skill. `start` is the base of relative paths in manifests, by default the current
+        directory. `kinds` are the known kinds, by default the built-in ones and those of installed packages. With
+        `read_help`, scripts without a manifest are run with `--help` in a sandbox, to derive their schemas; with
+        `install` `always`, packages that their skills declare are installed. `uploads` is the directory `live` of a
+        `SkillStore`. Raises `InvalidArgument` for a missing directory; errors in files are in their entries.
+        """
+        for option, directories in (("--manifests", manifests), ("--skills", skills)):
+            for directory in directories:
+                if not directory.is_dir():
+                    raise InvalidArgument(option, f"{directory} is not a directory")
         self._settings = settings
         self._uploads = None if uploads is None else UploadedFolders(settings, uploads, kinds)
         self._install = InstallMode(install)
@@ -266,48 +287,7 @@ class Registry:
         self._found: tuple[RegistryEntry, ...] = ()
         self._offer = RegistrySnapshot()
         self._reloading = threading.Lock()
-
-    @classmethod
-    def load(
-        cls,
-        settings: Settings,
-        *,
-        manifests: Sequence[Path] = (),
-        skills: Sequence[Path] = (),
-        grants: Mapping[str, SkillGrants] | None = None,
-        start: Path | None = None,
-        kinds: Collection[str] | None = None,
-        read_help: bool = False,
-        install: str = "never",
-        uploads: Path | None = None,
-    ) -> "Registry":
-        """Load the manifests and scripts of `settings.cli_dir`, the manifests in the directories `manifests`, and the
-        SKILL.md folders below the directories `skills`.
-
-        `grants` is what scripts and programs may use besides what manifests say, by skill (`*`: all); a granted timeout
-        is the limit of every kind of skill. `start` is the base of relative paths in manifests, by default the current
-        directory. `kinds` are the known kinds, by default the built-in ones and those of installed packages. With
-        `read_help`, scripts without a manifest are run with `--help` in a sandbox, to derive their schemas; with
-        `install` `always`, packages that their skills declare are installed. `uploads` is the directory `live` of a
-        `SkillStore`. Raises `InvalidArgument` for a missing directory; errors in files are in their entries.
-        """
-        for option, directories in (("--manifests", manifests), ("--skills", skills)):
-            for directory in directories:
-                if not directory.is_dir():
-                    raise InvalidArgument(option, f"{directory} is not a directory")
-        registry = cls(
-            settings,
-            manifests=manifests,
-            skills=skills,
-            grants=grants,
-            start=start,
-            kinds=kinds,
-            read_help=read_help,
-            install=install,
-            uploads=uploads,
-        )
-        registry.reload()
-        return registry
+        self.reload()
 
     @property
     def stamp(self) -> str:
@@ -433,8 +413,9 @@ class Registry:
     def _read_scripts(
         self, directory: ManifestDirectory, manifests: Sequence[RegistryEntry]
     ) -> Iterable[RegistryEntry]:
-        # Scripts without a manifest. A broken one counts, because it may restrict the script.
-        taken = {entry.id for entry in manifests} | {file.skill for file in directory.manifests}
+        # Scripts without a manifest of the operator. A broken one counts, because it may restrict the script.
+        taken = {entry.id for entry in manifests if entry.rank > _SCRIPT_RANK}
+        taken |= {file.skill for file in directory.manifests}
         called = {entry.registration.entry for entry in manifests if entry.registration is not None}
         for file in directory.scripts:
             if file.skill in taken or str(file.path.resolve()) in called:
@@ -591,9 +572,7 @@ class UploadedFolders:
             # Links to folders that never change.
             folders = tuple(sorted(path.resolve() for path in directory.iterdir() if path.is_dir()))
             if owner not in known or known[owner][0] != folders:
-                guest = Registry(self._settings, skills=folders, start=directory, kinds=self._kinds)
-                guest.reload()
-                known[owner] = (folders, guest)
+                known[owner] = (folders, Registry(self._settings, skills=folders, start=directory, kinds=self._kinds))
             self._known[owner] = known[owner]
             mark = f"{OWNER_MARK}{owner}" if owner else ""
             for entry in known[owner][1].list_entries():

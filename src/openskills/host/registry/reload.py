@@ -12,6 +12,7 @@ from typing import Any, cast
 import watchfiles
 
 from openskills.errors import SkillError
+from openskills.host.database import CHANGE_INTERVAL, CHANGE_KEYS, CHANGE_SKILLS, read_changes
 from openskills.host.model import Registration
 from openskills.host.parts import HostParts
 from openskills.host.registry.registry import RegistryChanges
@@ -47,6 +48,13 @@ async def reload(parts: HostParts) -> RegistryChanges:
     return changes
 
 
+async def prepare_unavailable(parts: HostParts) -> tuple[str, ...]:
+    """Prepare the skills again that are unavailable, such as one whose directory was missing; those that are ready."""
+    absent = [one.registration for one in parts.registry.list_entries() if one.status == "unavailable"]
+    await _prepare(parts, (registration for registration in absent if registration is not None))
+    return tuple(one.id for one in absent if one is not None and parts.registry.get_entry(one.id).status == "ready")
+
+
 async def notify_reload(parts: HostParts) -> None:
     """Call the functions that want to know when skills have changed."""
     for notify in parts.on_reload:
@@ -63,6 +71,26 @@ async def watch(parts: HostParts) -> None:
             _log.warning("cannot watch manifests, polling every %g s instead: %s", RETRY_SECONDS, error)
             await asyncio.sleep(RETRY_SECONDS)
             await reload(parts)
+
+
+async def follow_changes(parts: HostParts) -> None:
+    """With PostgreSQL: do what other hosts have asked for, until cancelled: new keys, uploads, reloads."""
+    known: dict[str, int] | None = None
+    failed = False
+    while parts.database.is_shared:
+        try:
+            found = await parts.database.read(read_changes)
+            if known is None or found.get(CHANGE_KEYS) != known.get(CHANGE_KEYS):
+                await parts.keys.refresh()
+            has_uploads = parts.uploads is not None and await parts.uploads.refresh()
+            if has_uploads or (known is not None and found.get(CHANGE_SKILLS) != known.get(CHANGE_SKILLS)):
+                await reload(parts)
+            known, failed = found, False
+        except SkillError as error:
+            if not failed:
+                _log.warning("cannot see what other hosts have changed, trying again: %s", error.message)
+            failed = True
+        await asyncio.sleep(CHANGE_INTERVAL)
 
 
 @contextmanager

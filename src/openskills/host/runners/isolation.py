@@ -312,9 +312,10 @@ def _find_mounts(registration: Registration) -> tuple[SandboxMount, ...]:
     found = {Path(registration.entry).parent: False}
     root = registration.allowed_root
     if root is not None:
-        if not root.is_dir():
-            raise ManifestFault("allowed_root", f"directory not found: {root}; create it or correct the manifest")
-        found[root] = registration.writable
+        if root.is_dir():
+            found[root] = registration.writable
+        elif registration.writable:
+            raise ManifestFault("allowed_root", f"directory not found: {root}; create it, because the skill may write")
     # Nested directories come later and cover the outer ones.
     return tuple(SandboxMount(path, found[path]) for path in sorted(found))
 

@@ -92,12 +92,20 @@ _ISOLATIONS = {"sandbox": "bubblewrap", "local": "none"}
 _EXECUTOR_ISOLATIONS = {**_ISOLATIONS, "container": "container", "landlock": "landlock"}
 
 
+def is_cluster(executor: str) -> bool:
+    """Whether this executor is a Ray cluster: `ray`, `ray:host:port` or `ray://host:port`."""
+    return executor == "ray" or executor.startswith("ray:")
+
+
 def list_isolations(executor: str, settings: Settings) -> tuple[str, ...]:
     """Where a skill with this `executor` may run on this machine, in order of preference: `sandbox`, `local`.
 
-    Raises `ManifestFault` for another executor.
+    If the host's executor is a Ray cluster, it is the sandbox, because processes that stay ready between calls cannot
+    be there. Raises `ManifestFault` for another executor.
     """
     name = settings.executor if executor == "auto" else executor
+    if name == settings.executor and is_cluster(name):
+        return ("sandbox",)
     if name == "auto":
         return ("sandbox", "local") if settings.allow_local else ("sandbox",)
     if name not in _ISOLATIONS:
@@ -111,6 +119,8 @@ def describe_isolation(kind: str, executor: str, settings: Settings) -> str:
     known = RUNNER_KINDS.get(kind)
     if known is not None and known.isolation == "executor":
         name = settings.executor if executor == "auto" else executor
+        if is_cluster(name):
+            name = settings.ray_executor
         # `auto` prefers the sandbox; the result of a call says what it was.
         return _EXECUTOR_ISOLATIONS.get("sandbox" if name == "auto" else name, name)
     if known is None or not known.isolated:

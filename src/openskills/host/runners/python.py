@@ -204,6 +204,7 @@ class _PythonSkill:
         )
         self._learned: tuple[str, ...] = ()
         self._lessons = 0
+        self._lacks_root = False
 
     async def prepare(self) -> None:
         """Start an interpreter; raises `SkillError`."""
@@ -221,6 +222,10 @@ class _PythonSkill:
         on_output = None if lines is None else lines.write
         on_start = partial(call.mark, "script")
         call.mark("sandbox")
+        if self._lacks_root and not self._is_root_missing():
+            # Sandboxes that were started before its directory was created cannot see it.
+            self._lacks_root = False
+            self._pool.renew()
         try:
             ended = None
             if not self._cold_because:
@@ -265,12 +270,17 @@ class _PythonSkill:
             self._learned += new
             self._pool.refresh()
 
+    def _is_root_missing(self) -> bool:
+        root = self.registration.allowed_root
+        return root is not None and not root.is_dir()
+
     def _disable_warm_start(self, error: WarmStartUnsupported) -> None:
         self._cold_because = str(error)
         self._notes = {**self._notes, "cold_start": str(error)}
 
     async def _start_fork_server(self) -> ForkServer:
         registration = self.registration
+        self._lacks_root = self._lacks_root or self._is_root_missing()
         ahead = (*await asyncio.to_thread(_read_preloadable, registration.entry), *self._learned)
         wanted = ForkServerConfig(
             entry=registration.entry,

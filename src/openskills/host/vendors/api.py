@@ -5,17 +5,19 @@ The header `anthropic-version` selects the dialect, also of errors.
 
 import asyncio
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
+from openskills.concurrency import read_chunks
 from openskills.errors import InvalidArgument, SkillError, SourceUnavailable, TooManyRequests, UnknownUpload
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
@@ -28,9 +30,10 @@ from openskills.host.http import (
     Receive,
     Scope,
     Send,
+    build_file_headers,
     build_headers,
     read_body,
-    trace_headers,
+    send_file,
 )
 from openskills.host.invoke import add_allow_header, options_response
 from openskills.host.model import Failure
@@ -46,7 +49,6 @@ _log = logging.getLogger("openskills.host")
 Dialect = AnthropicDialect | OpenaiDialect
 MAX_UPLOADS, MAX_UPLOADS_PER_KEY = 64, 8
 """Uploads that one process receives at a time, of all callers and of each key."""
-_CHUNK = 256 * 1024
 _MAX_NAME = 255
 _MAX_IDS = 100
 _PURPOSES = ("assistants", "assistants_output", "batch", "batch_output", "fine-tune", "fine-tune-results", "vision")
@@ -310,22 +312,16 @@ class VendorRequest:
         await self._send_blob(found.digest, "application/zip", f"{found.name}.zip")
 
     async def _send_blob(self, digest: str, mime_type: str, name: str) -> None:
-        exchange, path = self._exchange, self._store.open_blob(digest)
+        exchange, path = self._exchange, await self._store.fetch_blob(digest)
+        headers = [
+            *build_file_headers(name, mime_type),
+            (b"x-openskill-digest", f"sha256:{digest}".encode("ascii")),
+            (self._dialect.request_id_header, exchange.trace.id.encode("ascii")),
+        ]
         with path.open("rb") as file:
-            headers = [
-                (b"content-type", mime_type.encode("latin-1", "replace")),
-                (b"content-length", b"%d" % path.stat().st_size),
-                (b"content-disposition", f"attachment; filename*=UTF-8''{quote(name, safe='')}".encode("ascii")),
-                (b"x-content-type-options", b"nosniff"),
-                (b"x-openskill-digest", f"sha256:{digest}".encode("ascii")),
-                *trace_headers(exchange.trace),
-                (self._dialect.request_id_header, exchange.trace.id.encode("ascii")),
-            ]
-            exchange.answered = True
-            await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
-            while chunk := await asyncio.to_thread(file.read, _CHUNK):
-                await exchange.send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await exchange.send({"type": "http.response.body", "body": b""})
+            size = os.fstat(file.fileno()).st_size
+            async with aclosing(read_chunks(file.fileno(), size)) as chunks:
+                await send_file(exchange, chunks, size, headers)
 
     async def _list_files(self) -> HttpResponse:
         query = self._query

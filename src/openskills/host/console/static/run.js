@@ -35,10 +35,14 @@ function followEvents() {
     const until = performance.now() + 12;
     while (waiting.length > 0 && performance.now() < until) drawEvent(waiting.shift());
     log.dataset.lines = String(shown.lines);
-    status.textContent = status.dataset[shown.lines === 1 ? "line" : "lines"].replace("{n}", shown.lines.toLocaleString());
+    showCount();
     if (atEnd) log.scrollTop = log.scrollHeight;
     if (waiting.length > 0) schedule();
     else if (ended) finish(shown);
+  }
+
+  function showCount() {
+    status.textContent = status.dataset[shown.lines === 1 ? "line" : "lines"].replace("{n}", shown.lines.toLocaleString());
   }
 
   function schedule() {
@@ -97,7 +101,7 @@ function followEvents() {
     document.dispatchEvent(new Event("run-output"));
     schedule();
   });
-  source.addEventListener("open", () => delete log.dataset.lost_now);
+  source.addEventListener("open", showCount);
   source.addEventListener("error", () => {
     if (log.dataset.ended) return;
     status.textContent = log.dataset.lost;

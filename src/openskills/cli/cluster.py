@@ -1,0 +1,237 @@
+"""`openskills cluster`: show and drain the nodes of a Ray cluster, and show the hosts that share a database."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from openskills.cli.output import CliProgress, Column, escape_line, pluralize, say, say_json, show_table, warn
+from openskills.cli.parameters import Json, Text, argument, get_settings, option
+from openskills.errors import InvalidArgument
+from openskills.settings import parse_seconds
+
+if TYPE_CHECKING:
+    from openskills.executors.ray.executor import RayExecutor
+    from openskills.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="Show the nodes of a Ray cluster and the hosts, and drain nodes.")
+
+Executor = Annotated[
+    Text, option("--executor", "NAME", "ray, ray:HOST:PORT or ray://HOST:PORT; default: OPENSKILL_EXECUTOR.")
+]
+Namespace = Annotated[str, option("--namespace", "NAME", "The namespace of the drivers, if it is another one.")]
+_NAMESPACE = "openskills"
+_POLL = 0.5
+_SHOWN_ID = 12
+
+
+@app.command("status")
+def status(
+    context: typer.Context, executor: Executor = None, namespace: Namespace = _NAMESPACE, as_json: Json = False
+) -> None:
+    """Show the nodes with their load and limits and, if hosts share PostgreSQL, their last heartbeats.
+
+    Examples:
+      openskills cluster status
+      openskills cluster status --executor ray:10.0.0.1:6379 --json
+
+    In a pipe each node is one line of tab-separated fields: node, address, state, workspaces and their limit, running
+    commands and their limit, waiting commands, stored workspaces, seconds since the last report. Hosts follow with: id,
+    state, seconds since the last heartbeat.
+
+    Exit codes: 0 done, 1 the cluster or database does not answer, or no node can run commands, 2 wrong usage.
+    """
+    settings = get_settings(context)
+    name = executor or settings.executor
+    has_nodes = executor is not None or _is_cluster(name)
+    if not has_nodes and settings.host_database is None:
+        raise InvalidArgument("--executor", _explain_missing(name))
+    with CliProgress("asking the cluster"):
+        cluster = _read_cluster(settings, name, namespace) if has_nodes else None
+        hosts = _list_hosts(settings) if settings.host_database is not None else None
+    if as_json:
+        say_json({"cluster": cluster, "hosts": hosts})
+    else:
+        _show_nodes(cluster)
+        _show_hosts(hosts)
+    if cluster is not None and all(node["reason"] or node["is_lost"] for node in cluster["nodes"]):
+        warn("no node can run commands")
+        raise typer.Exit(1)
+
+
+@app.command("drain")
+def drain(
+    context: typer.Context,
+    node: Annotated[str, argument("NODE", "The id of a node or its beginning; openskills cluster status shows it.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Give the node work again.")] = False,
+    timeout: Annotated[str, option("--timeout", "TIME", "How long to wait until the node is empty: 90s, 15m.")] = "10m",
+    executor: Executor = None,
+    namespace: Namespace = _NAMESPACE,
+    as_json: Json = False,
+) -> None:
+    """Stop scheduling work on a node, and wait until its workspaces are closed.
+
+    With OPENSKILL_STORAGE on the hosts, workspaces are saved and moved to other nodes as soon as no command runs in
+    them. Without it they stay until they are closed. After --timeout the node is still being drained; --undo ends that.
+
+    Examples:
+      openskills cluster drain 3f2a
+      openskills cluster drain 3f2a --undo
+
+    Exit codes: 0 the node is empty, 1 it is not after --timeout, or the cluster does not answer, 2 unknown node.
+    """
+    from openskills.sync import run
+
+    settings = get_settings(context)
+    name = executor or settings.executor
+    if executor is None and not _is_cluster(name):
+        raise InvalidArgument("--executor", _explain_missing(name))
+    limit = parse_seconds(timeout, "--timeout")
+    with CliProgress("draining") as progress:
+        found = run(_drain(settings, name, namespace, node, limit=None if undo else limit, report=progress))
+    is_empty = _is_empty(found)
+    if as_json:
+        say_json({"node": found, "is_empty": is_empty})
+    id_ = found["node"][:_SHOWN_ID]
+    if undo:
+        if not as_json:
+            say(f"node {id_} gets work again")
+        return
+    if not is_empty:
+        left = f"{pluralize(found['workspaces'], 'workspace')} and {pluralize(found['commands'], 'command')}"
+        warn(
+            f"node {id_} still has {left} after {timeout}; it gets no more work. Workspaces move when their commands "
+            "end, if the hosts have OPENSKILL_STORAGE and other nodes have room"
+        )
+        raise typer.Exit(1)
+    if not as_json:
+        say(f"node {id_} {'is lost' if found['is_lost'] else 'is empty'}")
+        if found["stored_workspaces"]:
+            count = pluralize(found["stored_workspaces"], "closed workspace")
+            say(f"its disk has {count}; what is saved in OPENSKILL_STORAGE opens on other nodes")
+
+
+def _is_cluster(name: str) -> bool:
+    from openskills.executors.open import is_ray
+
+    return is_ray(name)
+
+
+def _explain_missing(name: str) -> str:
+    return f"the executor is {name!r}, not a cluster; use --executor ray:HOST:PORT, or set OPENSKILL_EXECUTOR=ray"
+
+
+def _open(settings: "Settings", name: str, namespace: str) -> "RayExecutor":
+    from openskills.executors.ray.cluster import open_cluster
+
+    return open_cluster(settings, name, namespace)
+
+
+def _read_cluster(settings: "Settings", name: str, namespace: str) -> dict[str, Any]:
+    from openskills.sync import run
+
+    async def read() -> dict[str, Any]:
+        async with _open(settings, name, namespace) as executor:
+            return dict(await executor.status())
+
+    return run(read())
+
+
+def _list_hosts(settings: "Settings") -> list[dict[str, Any]]:
+    from openskills.host.database import find_database, open_connection
+    from openskills.host.workers import list_workers
+
+    connection = open_connection(find_database(settings))
+    try:
+        return connection.use(list_workers)
+    finally:
+        connection.close()
+
+
+async def _drain(
+    settings: "Settings",
+    name: str,
+    namespace: str,
+    node: str,
+    *,
+    limit: float | None,
+    report: Callable[[str, float, float | None], None],
+) -> dict[str, Any]:
+    """The last status of the node: when it is empty, or after `limit` seconds. Undoes it if that is None."""
+    import asyncio
+
+    async with _open(settings, name, namespace) as executor:
+        found = dict(await executor.drain(node, is_draining=limit is not None))
+        ends_at = time.monotonic() + (limit or 0.0)
+        total = max(found["workspaces"], 1)
+        while limit is not None and not _is_empty(found) and time.monotonic() < ends_at:
+            total = max(total, found["workspaces"])
+            what = f"draining {found['node'][:_SHOWN_ID]}: {pluralize(found['commands'], 'command')} running, moved"
+            report(what, total - found["workspaces"], total)
+            await asyncio.sleep(_POLL)
+            nodes: dict[str, dict[str, Any]] = {one["node"]: one for one in (await executor.status())["nodes"]}
+            # A node that was removed from the cluster is not listed any more.
+            found = nodes.get(found["node"]) or {**found, "is_lost": True}
+        return found
+
+
+def _is_empty(node: Mapping[str, Any]) -> bool:
+    """Whether nothing is open on a node. What a lost one had opens elsewhere."""
+    return bool(node["is_lost"]) or not (node["workspaces"] or node["commands"] or node["queued_commands"])
+
+
+def _show_nodes(cluster: Mapping[str, Any] | None) -> None:
+    if cluster is None:
+        return
+    titles = ("node", "address", "state", "workspaces", "commands", "waiting", "stored", "last report (s)")
+    rows = [_describe_node(node) for node in cluster["nodes"]]
+    for id_, why in cluster["missing"].items():
+        rows.append((id_[:_SHOWN_ID], "", escape_line(f"unusable: {why}"), *[""] * 5))
+    styles = {"node": "bold", "state": "cyan"}
+    show_table([Column(title, styles.get(title, ""), wide=title == "state") for title in titles], rows)
+    if cluster["queue"]:
+        warn(f"{pluralize(cluster['queue'], 'workspace')} wait for capacity (at most {cluster['max_queue']})")
+
+
+def _describe_node(node: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        node["node"][:_SHOWN_ID],
+        escape_line(node["address"]),
+        escape_line(_describe_state(node)),
+        f"{node['workspaces']}/{node['max_workspaces']}",
+        f"{node['commands']}/{node['max_commands']}",
+        str(node["queued_commands"]),
+        str(node["stored_workspaces"]),
+        f"{node['seen_seconds_ago']:.1f}",
+    )
+
+
+def _describe_state(node: Mapping[str, Any]) -> str:
+    if node["is_lost"]:
+        return "lost"
+    if node["reason"]:
+        return f"unusable: {node['reason']}"
+    if node["is_draining"]:
+        return "drained" if _is_empty(node) else "draining"
+    return "disk full" if node["is_full"] else str(node["isolation"])
+
+
+def _show_hosts(hosts: Sequence[Mapping[str, Any]] | None) -> None:
+    if hosts is None:
+        return
+    titles = ("host process", "state", "last heartbeat (s)", "machine", "pid")
+    rows = [
+        (
+            escape_line(one["id"]),
+            "alive" if one["is_alive"] else "dead",
+            f"{one['seen_seconds_ago']:.1f}",
+            escape_line(one["machine"]),
+            str(one["pid"]),
+        )
+        for one in hosts
+    ]
+    styles = {"host process": "bold", "state": "cyan"}
+    show_table([Column(title, styles.get(title, "")) for title in titles], rows)
+    if not hosts:
+        warn("no host uses the database")

@@ -1,0 +1,507 @@
+"""The channel between a driver and a node: multiplexed requests over one TCP connection, without pickle.
+
+A frame is a head of 13 bytes (flags, message number, lengths), a JSON header and raw bytes. A message of more than one
+frame sends its bytes first. Both sides prove with HMAC that they know the node's token before anything else is read.
+Bytes are not encrypted: the network between driver and nodes has to be private.
+"""
+
+import asyncio
+import errno
+import hashlib
+import hmac
+import json
+import secrets
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from openskills import errors
+from openskills.errors import (
+    ExecutorUnavailable,
+    InvalidArgument,
+    InvalidSkill,
+    LimitExceeded,
+    SkillError,
+    TooManyRequests,
+)
+from openskills.executors.package_index import PackageIndex
+from openskills.executors.spec import (
+    CapturedOutput,
+    Command,
+    CommandResult,
+    EndReason,
+    FileInfo,
+    Limits,
+    PackageEnvironment,
+    TerminalSize,
+    WorkspaceListing,
+)
+from openskills.executors.staging.packages import PackageSet
+
+_HEAD = struct.Struct(">BIII")
+_MORE = 1
+PIECE_BYTES = 256 * 1024
+"""The most bytes of one frame; larger messages are split, so that others are not held up."""
+MAX_HEADER = 32 * 1024 * 1024
+MAX_MESSAGE = 256 * 1024 * 1024
+_MAX_PARTIAL = 64
+_MAX_REQUESTS = 4096
+_HANDSHAKE_BYTES = 32
+HANDSHAKE_TIMEOUT = 10.0
+_GREETING = b"openskills-node-1"
+_CANCEL_TIMEOUT = 5.0
+
+Reply: TypeAlias = tuple[Any, bytes]
+"""A JSON value and bytes."""
+Handler: TypeAlias = Callable[[str, dict[str, Any], bytes], Awaitable[Reply]]
+"""Answers a request: its name, arguments and bytes."""
+EventHandler: TypeAlias = Callable[[str, dict[str, Any], bytes], None]
+"""Called with each event of the other side."""
+
+
+class ChannelClosed(ExecutorUnavailable):
+    """The connection ended before the reply; whether the request was executed is unknown."""
+
+
+class WorkspaceMoved(ExecutorUnavailable):
+    """The node does not have this workspace any more, or has an older epoch of it; nothing was executed."""
+
+
+class Channel:
+    """One side of a connection. `handler` answers requests of the other side, `on_event` gets its events, `on_close`
+    is called with the reason when it ends.
+
+    The connection is closed if nothing arrives for `timeout` seconds; both sides send a ping three times as often.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        handler: Handler | None = None,
+        on_event: EventHandler | None = None,
+        on_close: Callable[[str], None] | None = None,
+        timeout: float = 30.0,
+        max_requests: int = _MAX_REQUESTS,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._handler = handler
+        self._on_event = on_event
+        self._on_close = on_close
+        self._timeout = timeout
+        self._max_requests = max_requests
+        self._loop = asyncio.get_running_loop()
+        self._last_id = 0
+        self._waiting: dict[int, asyncio.Future[Reply]] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._partial: dict[int, bytearray] = {}
+        self._draining = asyncio.Lock()
+        self._heard_at = self._loop.time()
+        self._is_closed = False
+        self.reason = ""
+        self._run_task = self._loop.create_task(self._run())
+        self._ping_task = self._loop.create_task(self._ping())
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._is_closed or self._loop.is_closed()
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        body: bytes = b"",
+        *,
+        undo: Callable[[Any], None] | None = None,
+    ) -> Reply:
+        """Send a request and wait for its reply; raises the error of the other side.
+
+        A cancelled call is cancelled there, too, before this returns. `undo` is called with the value of a reply that
+        comes nevertheless. Raises `ChannelClosed` if the connection ends.
+        """
+        if self._is_closed:
+            raise ChannelClosed(f"the connection to the node is closed{self.reason and ': '}{self.reason}")
+        self._last_id += 1
+        number = self._last_id
+        reply: asyncio.Future[Reply] = self._loop.create_future()
+        self._waiting[number] = reply
+        try:
+            await self._send({"id": number, "call": name, "args": arguments}, body)
+            return await asyncio.shield(reply)
+        except asyncio.CancelledError:
+            if not reply.done() and not self._is_closed:
+                self._write({"cancel": number}, b"")
+                # What was cancelled has ended when the caller continues, unless the node does not answer.
+                await asyncio.wait([reply], timeout=_CANCEL_TIMEOUT)
+            if undo is not None and reply.done() and reply.exception() is None:
+                undo(reply.result()[0])
+            raise
+        finally:
+            del self._waiting[number]
+            if reply.done() and not reply.cancelled():
+                reply.exception()
+
+    def notify(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """Send a request without waiting for its reply."""
+        if not self._is_closed:
+            self._last_id += 1
+            self._write({"id": self._last_id, "call": name, "args": arguments}, b"")
+
+    async def send_event(self, name: str, value: Mapping[str, Any], body: bytes = b"") -> None:
+        """Send an event; does nothing if the connection is closed."""
+        if not self._is_closed:
+            with suppress(ConnectionError):
+                await self._send({"event": name, "value": value}, body)
+
+    def post_event(self, name: str, value: Mapping[str, Any]) -> None:
+        """Send a small event without waiting until it has left; does nothing if the connection is closed."""
+        if not self._is_closed:
+            self._write({"event": name, "value": value}, b"")
+
+    async def wait_closed(self) -> None:
+        """Wait until the connection has ended and no request of the other side is being answered."""
+        await asyncio.wait([self._run_task])
+        while self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
+    def close(self, reason: str = "") -> None:
+        """Close the connection. Requests that wait for a reply raise `ChannelClosed`."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.reason = self.reason or reason
+        if self._loop.is_closed():
+            return
+        self._run_task.cancel()
+        self._ping_task.cancel()
+        self._writer.close()
+        for task in self._tasks.values():
+            task.cancel()
+        message = f"the connection to the node ended{reason and ': '}{reason}; what it was executing is unknown"
+        for reply in self._waiting.values():
+            if not reply.done():
+                reply.set_exception(ChannelClosed(message))
+        if self._on_close is not None:
+            self._on_close(reason)
+
+    async def _run(self) -> None:
+        reason = "the other side closed it"
+        try:
+            while True:
+                flags, number, header_size, body_size = _HEAD.unpack(await self._reader.readexactly(_HEAD.size))
+                if header_size > MAX_HEADER or body_size > PIECE_BYTES:
+                    raise LimitExceeded(f"a frame of {header_size + body_size:,} bytes is too large")
+                header = await self._reader.readexactly(header_size) if header_size else b""
+                body = await self._reader.readexactly(body_size) if body_size else b""
+                self._heard_at = self._loop.time()
+                self._on_frame(flags, number, header, body)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        except OSError as error:
+            reason = error.strerror or str(error)
+        except (SkillError, ValueError, KeyError, TypeError) as error:
+            reason = f"invalid message: {error}"
+        finally:
+            self.close(reason)
+
+    def _on_frame(self, flags: int, number: int, header: bytes, body: bytes) -> None:
+        if flags & _MORE:
+            if number not in self._partial and len(self._partial) >= _MAX_PARTIAL:
+                raise LimitExceeded(f"more than {_MAX_PARTIAL} messages arrive at once")
+            self._partial.setdefault(number, bytearray()).extend(body)
+            if sum(map(len, self._partial.values())) > MAX_MESSAGE:
+                raise LimitExceeded(f"messages of more than {MAX_MESSAGE:,} bytes")
+            return
+        if (before := self._partial.pop(number, None)) is not None:
+            body = bytes(before + body)
+        message = json.loads(header)
+        if not isinstance(message, dict):
+            raise TypeError("a header is not a JSON object")
+        self._on_message(cast("dict[str, Any]", message), body)
+
+    def _on_message(self, message: dict[str, Any], body: bytes) -> None:
+        if "call" in message:
+            self._on_request(int(message["id"]), str(message["call"]), dict(message["args"]), body)
+        elif "cancel" in message:
+            if (task := self._tasks.get(int(message["cancel"]))) is not None:
+                task.cancel()
+        elif "event" in message:
+            if self._on_event is not None:
+                self._on_event(str(message["event"]), dict(message["value"]), body)
+        elif "ping" in message:
+            self._write({"pong": message["ping"]}, b"")
+        elif "id" in message:
+            reply = self._waiting.get(int(message["id"]))
+            if reply is None or reply.done():
+                return
+            if "error" in message:
+                reply.set_exception(error_from_json(message["error"]))
+            else:
+                reply.set_result((message["value"], body))
+
+    def _on_request(self, number: int, name: str, arguments: dict[str, Any], body: bytes) -> None:
+        if self._handler is None or number in self._tasks:
+            raise LimitExceeded("an unexpected request")
+        if len(self._tasks) >= self._max_requests:
+            refusal = TooManyRequests(f"more than {self._max_requests:,} requests at once; wait for some of them")
+            self._write({"id": number, "error": error_to_json(refusal)}, b"")
+            return
+        task = self._loop.create_task(self._answer(self._handler, number, name, arguments, body))
+        self._tasks[number] = task
+        task.add_done_callback(lambda done: self._on_answered(number, done))
+
+    async def _answer(self, handler: Handler, number: int, name: str, arguments: dict[str, Any], body: bytes) -> None:
+        value, data = await handler(name, arguments, body)
+        await self._send({"id": number, "value": value}, data)
+
+    def _on_answered(self, number: int, task: asyncio.Task[None]) -> None:
+        del self._tasks[number]
+        error = ExecutorUnavailable("cancelled") if task.cancelled() else task.exception()
+        if error is not None and not self._is_closed:
+            self._write({"id": number, "error": error_to_json(error)}, b"")
+
+    async def _send(self, header: Mapping[str, Any], body: bytes) -> None:
+        if len(body) > MAX_MESSAGE:
+            raise LimitExceeded(f"{len(body):,} bytes at once; the maximum through Ray is {MAX_MESSAGE:,}")
+        rest = memoryview(body)
+        if len(rest) > PIECE_BYTES:
+            self._last_id += 1
+            number = self._last_id
+            while len(rest) > PIECE_BYTES:
+                self._writer.write(_HEAD.pack(_MORE, number, 0, PIECE_BYTES))
+                self._writer.write(rest[:PIECE_BYTES])
+                rest = rest[PIECE_BYTES:]
+                await self._drain()
+            self._write(header, bytes(rest), number)
+        else:
+            self._write(header, body)
+        await self._drain()
+
+    def _write(self, header: Mapping[str, Any], body: bytes, number: int = 0) -> None:
+        text = json.dumps(header, separators=(",", ":")).encode("ascii")
+        if len(text) > MAX_HEADER:
+            raise LimitExceeded(f"{len(text):,} bytes of arguments; the maximum through Ray is {MAX_HEADER:,}")
+        self._writer.write(b"".join((_HEAD.pack(0, number, len(text), len(body)), text, body)))
+
+    async def _drain(self) -> None:
+        if self._is_closed:
+            raise ChannelClosed("the connection to the node is closed")
+        async with self._draining:
+            try:
+                await self._writer.drain()
+            except ConnectionError as error:
+                raise ChannelClosed(f"the connection to the node ended: {error}") from None
+
+    async def _ping(self) -> None:
+        pings = 0
+        while not self._is_closed:
+            await asyncio.sleep(self._timeout / 3)
+            if self._loop.time() - self._heard_at > self._timeout:
+                self.close(f"nothing was received for {self._timeout:g} s")
+                return
+            pings += 1
+            self._write({"ping": pings}, b"")
+
+
+async def open_channel(
+    host: str,
+    port: int,
+    token: bytes,
+    *,
+    on_event: EventHandler,
+    on_close: Callable[[str], None],
+    timeout: float,
+    connect_timeout: float,
+) -> Channel:
+    """Connect to a node and prove that both sides know its token. Raises `ChannelClosed`."""
+    writer: asyncio.StreamWriter | None = None
+    try:
+        async with asyncio.timeout(connect_timeout):
+            reader, writer = await asyncio.open_connection(host, port)
+            await _greet(reader, writer, token, is_server=False)
+            return Channel(reader, writer, on_event=on_event, on_close=on_close, timeout=timeout)
+    except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+        if writer is not None:
+            writer.close()
+        what = "timed out" if isinstance(error, TimeoutError) else str(error)
+        raise ChannelClosed(f"cannot connect to the node at {host}:{port}: {what}") from None
+    except BaseException:
+        if writer is not None:
+            writer.close()
+        raise
+
+
+async def accept_channel(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: bytes, handler: Handler, *, timeout: float
+) -> Channel | None:
+    """Accept a connection of a driver; None, and closed, if it does not prove that it knows the token in time."""
+    try:
+        async with asyncio.timeout(HANDSHAKE_TIMEOUT):
+            await _greet(reader, writer, token, is_server=True)
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, ChannelClosed):
+        writer.close()
+        return None
+    return Channel(reader, writer, handler=handler, timeout=timeout)
+
+
+async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: bytes, *, is_server: bool) -> None:
+    """Exchange random challenges, then their HMAC. The driver proves itself first."""
+    ours = secrets.token_bytes(_HANDSHAKE_BYTES)
+    writer.write(_GREETING + ours)
+    greeting = await reader.readexactly(len(_GREETING) + _HANDSHAKE_BYTES)
+    if not greeting.startswith(_GREETING):
+        raise ChannelClosed("the other side is not an OpenSkill node of this version")
+    theirs = greeting[len(_GREETING) :]
+    nonces = theirs + ours if is_server else ours + theirs
+    client_proof = hmac.digest(token, b"driver" + nonces, hashlib.sha256)
+    server_proof = hmac.digest(token, b"node" + nonces, hashlib.sha256)
+    if not is_server:
+        writer.write(client_proof)
+    proof = await reader.readexactly(_HANDSHAKE_BYTES)
+    if not hmac.compare_digest(proof, client_proof if is_server else server_proof):
+        raise ChannelClosed("the other side does not know the token of this node")
+    if is_server:
+        writer.write(server_proof)
+
+
+def error_to_json(error: BaseException) -> dict[str, Any]:
+    """An error as a JSON value. What is not a `SkillError` or an `OSError` becomes its name and text."""
+    if isinstance(error, InvalidArgument):
+        return {"type": "InvalidArgument", "field": error.field, "message": error.message[len(error.field) + 2 :]}
+    if isinstance(error, SkillError):
+        return {"type": type(error).__name__, "message": error.message}
+    if isinstance(error, OSError) and error.errno:
+        return {"type": "OSError", "errno": error.errno, "message": error.strerror}
+    return {"type": "ExecutorUnavailable", "message": f"the node failed: {type(error).__name__}: {error}"}
+
+
+def error_from_json(value: Any) -> Exception:
+    """The error of a JSON value; an unknown type is an `ExecutorUnavailable`."""
+    name, message = str(value["type"]), str(value["message"])
+    if name == "InvalidArgument":
+        return InvalidArgument(str(value["field"]), message)
+    if name == "OSError":
+        number = int(value["errno"])
+        return OSError(number if number in errno.errorcode else errno.EIO, message)
+    if name in (WorkspaceMoved.__name__, InvalidSkill.__name__):
+        return WorkspaceMoved(message) if name == WorkspaceMoved.__name__ else InvalidSkill(message)
+    found = getattr(errors, name, None)
+    plain = isinstance(found, type) and issubclass(found, SkillError) and found.__init__ is SkillError.__init__
+    kind = cast("type[SkillError]", found) if plain else ExecutorUnavailable
+    return kind(message)
+
+
+_COMMAND_FIELDS = tuple(field.name for field in fields(Command) if field.name != "stdin")
+
+
+def command_to_json(command: Command) -> dict[str, Any]:
+    """A command without its stdin, which is sent as bytes."""
+    value = {name: getattr(command, name) for name in _COMMAND_FIELDS}
+    value |= {"env": dict(command.env), "secrets": dict(command.secrets), "limits": asdict(command.limits)}
+    value["terminal"] = None if command.terminal is None else [command.terminal.rows, command.terminal.columns]
+    return value | {"packages": environment_to_json(command.packages)}
+
+
+def command_from_json(value: Mapping[str, Any], stdin: bytes) -> Command:
+    """The command of a JSON value. Raises `InvalidArgument` for a field with a wrong type."""
+    given = {name: value[name] for name in _COMMAND_FIELDS}
+    given["argv"] = tuple(given["argv"])
+    given["network"] = tuple(given["network"])
+    given["warm"] = None if given["warm"] is None else tuple(given["warm"])
+    given["terminal"] = None if given["terminal"] is None else TerminalSize(*given["terminal"])
+    given["limits"] = Limits(**given["limits"])
+    given["packages"] = environment_from_json(given["packages"])
+    return Command(stdin=stdin, **given)
+
+
+def environment_to_json(environment: PackageEnvironment) -> dict[str, Any]:
+    """An environment of packages as a JSON value."""
+    return asdict(environment)
+
+
+def environment_from_json(value: Mapping[str, Any]) -> PackageEnvironment:
+    """The environment that `environment_to_json` has written."""
+    variables = tuple((str(name), str(text)) for name, text in value["variables"])
+    return PackageEnvironment(tuple(value["mounts"]), tuple(value["path"]), variables, value["node_modules"])
+
+
+def packages_to_json(packages: PackageSet, index: PackageIndex | None) -> dict[str, Any]:
+    """Packages, and the index to install them from, as a JSON value. None means the settings of the node."""
+    found = None if index is None else {**asdict(index), "certificates": index.certificates and str(index.certificates)}
+    return {"packages": asdict(packages), "index": found}
+
+
+def packages_from_json(value: Mapping[str, Any]) -> tuple[PackageSet, PackageIndex | None]:
+    """What `packages_to_json` has written. Raises `InvalidArgument` if a file of the index is not on this machine."""
+    packages = PackageSet(**{name: _freeze(one) for name, one in value["packages"].items()})
+    if value["index"] is None:
+        return packages, None
+    given = {name: _freeze(one) for name, one in value["index"].items()}
+    certificates = given.pop("certificates")
+    if certificates and not Path(certificates).is_file():
+        raise InvalidArgument("index", f"the certificates {certificates!r} are not on the node; copy them there")
+    return packages, PackageIndex(**given, certificates=Path(certificates) if certificates else None)
+
+
+def _freeze(value: Any) -> Any:
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+
+
+def result_to_message(result: CommandResult) -> tuple[dict[str, Any], bytes]:
+    """A result as a JSON value and the bytes of its output."""
+    streams = (result.stdout, result.stderr)
+    value = {name: getattr(result, name) for name in ("exit_code", "duration_ms", "cpu_ms", "detail", "memory_bytes")}
+    value |= {"ending": str(result.ending), "notes": list(result.notes)}
+    value["streams"] = [[len(one.head), len(one.tail), one.cut] for one in streams]
+    return value, b"".join(part for one in streams for part in (one.head, one.tail))
+
+
+def result_from_message(value: Mapping[str, Any], body: bytes) -> CommandResult:
+    """The result that `result_to_message` has written."""
+    captured: list[CapturedOutput] = []
+    offset = 0
+    for head, tail, cut in value["streams"]:
+        middle, end = offset + int(head), offset + int(head) + int(tail)
+        captured.append(CapturedOutput(body[offset:middle], body[middle:end], int(cut)))
+        offset = end
+    return CommandResult(
+        int(value["exit_code"]),
+        EndReason(value["ending"]),
+        int(value["duration_ms"]),
+        captured[0],
+        captured[1],
+        cpu_ms=int(value["cpu_ms"]),
+        detail=str(value["detail"]),
+        notes=tuple(map(str, value["notes"])),
+        memory_bytes=int(value["memory_bytes"]),
+    )
+
+
+def file_to_json(info: FileInfo) -> list[Any]:
+    """A file of a workspace as a JSON value."""
+    return [info.path, info.size, list(info.stamp), info.executable]
+
+
+def file_from_json(value: Any) -> FileInfo:
+    """The file that `file_to_json` has written."""
+    path, size, stamp, executable = value
+    first, second, third = map(int, stamp)
+    return FileInfo(str(path), int(size), (first, second, third), bool(executable))
+
+
+def listing_to_json(listing: WorkspaceListing) -> dict[str, Any]:
+    """A listing as a JSON value."""
+    files = [file_to_json(info) for info in listing.files]
+    return {"files": files, "skipped": list(listing.skipped), "complete": listing.complete}
+
+
+def listing_from_json(value: Mapping[str, Any]) -> WorkspaceListing:
+    """The listing that `listing_to_json` has written."""
+    files = tuple(file_from_json(one) for one in value["files"])
+    return WorkspaceListing(files, tuple(map(str, value["skipped"])), bool(value["complete"]))

@@ -1,0 +1,786 @@
+"""The server on a node: it holds the node's workspaces and runs commands in them with the node's executor.
+
+A connection is a lease: when it ends, the commands that were started through it are killed and its workspaces are
+closed. The node itself holds a lease of the directory. Without it, workspaces may have been reopened elsewhere, so
+nothing is started or changed until it is renewed and stale workspaces have been dropped.
+"""
+
+import asyncio
+import hashlib
+import secrets
+import shutil
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from openskills.concurrency import run_in_thread, shield_until_done
+from openskills.errors import (
+    ExecutorUnavailable,
+    InvalidArgument,
+    SkillError,
+    TooManyRequests,
+)
+from openskills.executors.checkpoints import apply_skill_changes, export_files, find_saved_files, import_files
+from openskills.executors.environments import PackageBuilder
+from openskills.executors.files.descriptors import delete_tree
+from openskills.executors.protocol import Process
+from openskills.executors.ray.channel import (
+    Channel,
+    Reply,
+    WorkspaceMoved,
+    accept_channel,
+    command_from_json,
+    environment_to_json,
+    error_to_json,
+    file_to_json,
+    listing_to_json,
+    packages_from_json,
+    result_to_message,
+)
+from openskills.executors.ray.placement import NodeLease, NodeLimits
+from openskills.executors.spec import ENVIRONMENTS, Command, CommandResult, OutputStream, SkillSnapshot
+from openskills.executors.staging.mount import read_record
+from openskills.executors.staging.snapshots import SnapshotEntryKind, SnapshotStore, check_skill_name, scan_folder
+from openskills.executors.workspace import DirectoryExecutor, DirectoryWorkspace
+from openskills.filesystem import make_private, replace_file
+from openskills.paths import parse_relative
+from openskills.settings import Settings
+from openskills.telemetry.metrics import count
+
+_EPOCH_FILE = "epoch"
+_NO_BYTES = b""
+_MAX_ENDED = 1000
+
+
+@dataclass(slots=True)
+class OpenWorkspace:
+    """A workspace that drivers have open. `holder` is the executor that it belongs to.
+
+    `can_move`: its driver can open it on another node with its files. `stays`: it tried, and that was impossible, so
+    that changes are accepted although the node is being drained. `is_settled`: its files are complete.
+    """
+
+    key: str
+    epoch: int
+    holder: str
+    workspace: DirectoryWorkspace
+    can_move: bool = False
+    stays: bool = False
+    is_settled: bool = False
+    running: int = 0
+    sessions: set["NodeSession"] = field(default_factory=set["NodeSession"])
+
+
+class NodeServer:
+    """Serves the workspaces of one executor to drivers that know the token."""
+
+    def __init__(
+        self,
+        executor: DirectoryExecutor,
+        settings: Settings,
+        *,
+        token: bytes,
+        lease: NodeLease | None = None,
+        limits: NodeLimits | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        self.executor = executor
+        self.limits = limits or NodeLimits()
+        self.settings = settings
+        self.snapshots = SnapshotStore(settings.state_dir / "snapshots")
+        self.skills = SkillUploads(settings.state_dir / "uploads", self.snapshots)
+        self.opened: dict[str, OpenWorkspace] = {}
+        self.open_lock = asyncio.Lock()
+        self.running = 0
+        self.queued = 0
+        self.is_draining = False
+        self._freed = asyncio.Condition()
+        self._token = token
+        self._lease = lease
+        self._timeout = timeout
+        self._sessions: set[NodeSession] = set()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, host: str, port: int = 0) -> int:
+        """Accept connections of drivers; returns the port."""
+        self._server = await asyncio.start_server(self._accept, host, port)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Kill everything that runs, and close all connections."""
+        if self._server is not None:
+            self._server.close()
+        await asyncio.gather(*(session.close() for session in list(self._sessions)))
+        await self.executor.close()
+
+    async def check_lease(self) -> None:
+        """Raises `WorkspaceMoved` if workspaces of this node may have been reopened elsewhere."""
+        if self._lease is not None:
+            await self._lease.check()
+
+    async def drop(self, ids: Iterable[str]) -> None:
+        """Close and remove workspaces that have been reopened elsewhere. Their commands are killed."""
+        for id_ in ids:
+            async with self.open_lock:
+                held = self.opened.pop(id_, None)
+                if held is not None:
+                    await held.workspace.close()
+                    await self.executor.remove(held.key)
+
+    async def kill_commands(self) -> None:
+        """Kill all commands: nobody can get their results any more."""
+        await asyncio.gather(*(session.kill_commands() for session in list(self._sessions)))
+
+    def announce_drain(self) -> None:
+        """Ask drivers to move their workspaces in which nothing happens."""
+        for session in self._sessions:
+            session.announce_drain()
+
+    def epochs(self) -> dict[str, int]:
+        """The epoch of each workspace that is open."""
+        return {id_: held.epoch for id_, held in self.opened.items()}
+
+    async def admit_command(self) -> None:
+        """Wait until one more command may run. Raises `TooManyRequests` if too many wait, or for too long."""
+        limits = self.limits
+        if self.running >= limits.max_commands:
+            what = f"{limits.max_commands} commands run on this node, the maximum"
+            if self.queued >= limits.max_queue:
+                raise TooManyRequests(f"{what}, and {self.queued} wait; try again later")
+            self.queued += 1
+            try:
+                async with asyncio.timeout(limits.queue_timeout), self._freed:
+                    await self._freed.wait_for(lambda: self.running < limits.max_commands)
+            except TimeoutError:
+                raise TooManyRequests(f"{what}; none ended within {limits.queue_timeout:g} s") from None
+            finally:
+                self.queued -= 1
+        self.running += 1
+
+    async def release_command(self) -> None:
+        """A command has ended."""
+        self.running -= 1
+        async with self._freed:
+            self._freed.notify()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        session = NodeSession(self)
+        channel = await accept_channel(reader, writer, self._token, session.handle, timeout=self._timeout)
+        if channel is None:
+            count("openskills.ray.rejected_connections")
+            return
+        session.channel = channel
+        self._sessions.add(session)
+        try:
+            await channel.wait_closed()
+        finally:
+            await shield_until_done(session.close())
+            self._sessions.discard(session)
+
+
+class SkillUploads:
+    """Skills that drivers send to this node, once for each digest. Only files that no known skill has are sent."""
+
+    def __init__(self, directory: Path, snapshots: SnapshotStore) -> None:
+        self._directory = directory
+        self._snapshots = snapshots
+        self._places: dict[str, Path] = {}
+
+    def has(self, digest: str) -> bool:
+        """Whether the snapshot is on this node."""
+        return self._snapshots.path(digest).is_dir()
+
+    def begin(self, entries: list[Any]) -> "SkillUpload":
+        """Create the directories and links of a snapshot, and copy its known files. Blocking."""
+        make_private(self._directory)
+        upload = SkillUpload(self._directory / secrets.token_hex(8), {})
+        upload.folder.mkdir(mode=0o700)
+        for position, (kind, path, detail) in enumerate(entries):
+            target = upload.folder / str(parse_relative(path, field="skill"))
+            if kind == SnapshotEntryKind.DIRECTORY:
+                target.mkdir(mode=0o700)
+            elif kind == SnapshotEntryKind.LINK:
+                upload.links[target] = str(detail)
+            else:
+                digest, known = str(detail), self._places.get(str(detail))
+                upload.files[position] = (target, digest, bool(kind == "x"))
+                with suppress(FileNotFoundError):
+                    if known is not None:
+                        shutil.copyfile(known, target)
+                        upload.write(position, b"")
+        return upload
+
+    def finish(self, upload: "SkillUpload", digest: str) -> None:
+        """Store the snapshot. Raises `InvalidArgument` if its content has another digest. Blocking."""
+        try:
+            # Last, so that no file is written through a link.
+            for link, leads_to in upload.links.items():
+                link.symlink_to(leads_to)
+            stored = self._snapshots.add(upload.folder)
+            if stored != digest:
+                raise InvalidArgument("skill", f"the files that arrived have the digest {stored}, not {digest}")
+            place = self._snapshots.path(digest)
+            for target, file_digest, _ in upload.files.values():
+                self._places[file_digest] = place / target.relative_to(upload.folder)
+        finally:
+            upload.remove()
+
+
+@dataclass(slots=True)
+class SkillUpload:
+    """The files of one snapshot that is being received, by their position in its list of entries."""
+
+    folder: Path
+    files: dict[int, tuple[Path, str, bool]]
+    links: dict[Path, str] = field(default_factory=dict[Path, str])
+    received: set[int] = field(default_factory=set[int])
+
+    @property
+    def wanted(self) -> list[int]:
+        """The positions of the files that have not arrived."""
+        return [position for position in self.files if position not in self.received]
+
+    def write(self, position: int, data: bytes) -> None:
+        """Append to a file. Blocking."""
+        target, _, executable = self.files[position]
+        with target.open("ab") as file:
+            file.write(data)
+        target.chmod(0o700 if executable else 0o600)
+        self.received.add(position)
+
+    def remove(self) -> None:
+        """Remove what was received. Blocking."""
+        delete_tree(self.folder)
+
+
+class _FileWrite:
+    """A file that arrives in pieces."""
+
+    def __init__(self, write: Callable[[AsyncIterator[bytes]], Awaitable[Any]]) -> None:
+        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(2)
+        self._task = asyncio.ensure_future(write(self._iterate()))
+
+    async def add(self, data: bytes | None) -> None:
+        """Pass on a piece; None is the end."""
+        putting = asyncio.ensure_future(self._pieces.put(data))
+        await asyncio.wait([putting, self._task], return_when=asyncio.FIRST_COMPLETED)
+        if not putting.done():
+            putting.cancel()
+            await self._task
+
+    async def finish(self) -> Any:
+        """The result of the write, after the last piece."""
+        await self.add(None)
+        return await self._task
+
+    async def cancel(self) -> None:
+        """Stop without writing anything."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if not self._task.cancelled():
+            self._task.exception()
+
+    async def _iterate(self) -> AsyncGenerator[bytes]:
+        while (piece := await self._pieces.get()) is not None:
+            yield piece
+
+
+class NodeSession:
+    """One connection of a driver, with its workspaces, commands and open files."""
+
+    def __init__(self, server: NodeServer) -> None:
+        self._server = server
+        self.channel: Channel | None = None
+        self._processes: dict[str, Process] = {}
+        self._owners: dict[str, OpenWorkspace] = {}
+        self._ended: dict[str, Process] = {}
+        self._watchers: set[asyncio.Task[None]] = set()
+        self._files: dict[str, tuple[AsyncExitStack, AsyncIterator[bytes]]] = {}
+        self._writes: dict[str, _FileWrite] = {}
+        self._uploads: dict[str, SkillUpload] = {}
+        self._is_closed = False
+        self._calls: dict[str, Callable[[dict[str, Any], bytes], Awaitable[Reply]]] = {
+            "open": self._open,
+            "settle": self._settle,
+            "export": self._export,
+            "import_begin": self._begin_import,
+            "kill_workspace": self._kill_workspace,
+            "close": self._close_workspace,
+            "remove_workspace": self._remove_workspace,
+            "leave": self._leave,
+            "stage": self._stage,
+            "find_packages": self._find_packages,
+            "install_packages": self._install_packages,
+            "offer_skill": self._offer_skill,
+            "skill_data": self._add_skill_data,
+            "skill_end": self._end_skill,
+            "write": self._write,
+            "write_begin": self._begin_write,
+            "write_data": self._add_write_data,
+            "write_end": self._end_write,
+            "write_abort": self._abort_write,
+            "link": self._link,
+            "make_directory": self._make_directory,
+            "remove": self._remove,
+            "open_file": self._open_file,
+            "read_file": self._read_file,
+            "close_file": self._close_file,
+            "mark": self._mark,
+            "list": self._list,
+            "usage": self._usage,
+            "start": self._start,
+            "input": self._write_input,
+            "close_input": self._close_input,
+            "read": self._read,
+            "is_waiting": self._is_waiting,
+            "resize": self._resize,
+            "kill": self._kill,
+        }
+
+    async def handle(self, name: str, arguments: dict[str, Any], body: bytes) -> Reply:
+        """Answer a request."""
+        call = self._calls.get(name)
+        if call is None:
+            raise InvalidArgument("call", f"unknown request {name[:80]!r}; use the same version on all machines")
+        try:
+            return await call(arguments, body)
+        except KeyError as error:
+            raise InvalidArgument("args", f"{name}: unknown or missing {error}") from None
+
+    async def close(self) -> None:
+        """Kill the commands of this connection and close its workspaces."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self.channel is not None:
+            self.channel.close("the node has closed it")
+        await self._release()
+
+    async def kill_commands(self) -> None:
+        """Kill the commands of this connection."""
+        await asyncio.gather(*(process.kill() for process in list(self._processes.values())))
+
+    async def _release(self) -> None:
+        await asyncio.gather(*(write.cancel() for write in self._writes.values()))
+        self._writes.clear()
+        for stack, _ in self._files.values():
+            await stack.aclose()
+        self._files.clear()
+        for upload in self._uploads.values():
+            await run_in_thread(upload.remove)
+        self._uploads.clear()
+        server = self._server
+        async with server.open_lock:
+            for id_, held in list(server.opened.items()):
+                held.sessions.discard(self)
+                if not held.sessions:
+                    del server.opened[id_]
+                    await held.workspace.close()
+        await self.kill_commands()
+        while self._watchers:
+            await asyncio.wait(self._watchers)
+
+    async def _open(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        server, key, epoch = self._server, str(arguments["key"]), int(arguments["epoch"])
+        id_, holder = str(arguments["id"]), str(arguments["holder"])
+        await server.check_lease()
+        async with server.open_lock:
+            held = server.opened.get(id_)
+            if held is not None and (held.epoch != epoch or held.workspace.is_closed):
+                if held.epoch > epoch:
+                    raise WorkspaceMoved(f"the workspace has the epoch {held.epoch} here, not {epoch}")
+                del server.opened[id_]
+                await held.workspace.close()
+                held = None
+            if held is not None and held.holder != holder and held.sessions:
+                raise ExecutorUnavailable("the workspace is in use by another driver; close it there, or try again")
+            is_new = False
+            if held is None:
+                if len(server.opened) >= server.limits.max_workspaces:
+                    raise TooManyRequests(f"{len(server.opened)} workspaces are open on this node, the maximum")
+                is_new = await self._prepare_epoch(key, epoch)
+                held = OpenWorkspace(key, epoch, holder, await server.executor.open(key))
+                held.is_settled = not is_new
+                server.opened[id_] = held
+            is_new = not held.is_settled
+            held.holder, held.can_move, held.stays = holder, bool(arguments["can_move"]), bool(arguments["stays"])
+            held.sessions.add(self)
+        workspace = held.workspace
+        value = {"id": workspace.id, "root": workspace.root, "isolation": str(workspace.isolation), "is_new": is_new}
+        return value, _NO_BYTES
+
+    def announce_drain(self) -> None:
+        """See `NodeServer.announce_drain`. Not while files are read or written: the next report asks again."""
+        held = {id_: one for id_, one in self._server.opened.items() if self in one.sessions and one.can_move}
+        idle = [id_ for id_, one in held.items() if not one.running]
+        if idle and self.channel is not None and not (self._writes or self._files):
+            for id_ in idle:
+                # It is saved now: later changes have to wait for the move.
+                held[id_].stays = False
+            self.channel.post_event("draining", {"workspaces": idle})
+
+    async def _settle(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        """The files are complete: from now on, they are those of this epoch."""
+        held, id_ = self._find(arguments), str(arguments["workspace"])
+        path, data = self._find_epoch_file(held.key), f"{held.epoch} {id_}".encode()
+        await run_in_thread(lambda: replace_file(path, data))
+        held.is_settled = True
+        return None, _NO_BYTES
+
+    async def _export(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        """Begin to read all files of the workspace, unless they are those of the given fingerprint."""
+        found = await find_saved_files(self._find(arguments).workspace)
+        value: dict[str, Any] = {"fingerprint": found.fingerprint, "handle": None}
+        if found.fingerprint != arguments["fingerprint"]:
+            value["handle"] = handle = secrets.token_hex(8)
+            self._files[handle] = (AsyncExitStack(), export_files(found))
+        return value, _NO_BYTES
+
+    async def _begin_import(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        workspace, handle = await self._find_for_change(arguments), secrets.token_hex(8)
+
+        async def restore(pieces: AsyncIterator[bytes]) -> int:
+            found = await import_files(workspace, pieces)
+            # So that the epoch file is newer than all of them: see `_find_mark`.
+            await workspace.mark()
+            return found
+
+        self._writes[handle] = _FileWrite(restore)
+        return handle, _NO_BYTES
+
+    async def _prepare_epoch(self, key: str, epoch: int) -> bool:
+        """Remove the files of an older epoch; return whether there are none of this one."""
+        stored = await run_in_thread(lambda: read_epoch(self._find_epoch_file(key)))
+        if stored is not None and stored > epoch:
+            raise WorkspaceMoved(f"the workspace has the epoch {stored} here, not {epoch}")
+        if stored == epoch:
+            return False
+        await self._server.executor.remove(key)
+        return True
+
+    def _find_epoch_file(self, key: str) -> Path:
+        return self._server.executor.find_directory(key).parent / _EPOCH_FILE
+
+    def _find(self, arguments: dict[str, Any]) -> OpenWorkspace:
+        held = self._server.opened.get(str(arguments["workspace"]))
+        if held is None or self not in held.sessions or held.epoch != arguments["epoch"]:
+            raise WorkspaceMoved("the workspace is not open on this node any more")
+        return held
+
+    async def _find_for_change(self, arguments: dict[str, Any]) -> DirectoryWorkspace:
+        await self._server.check_lease()
+        held = self._find(arguments)
+        if self._server.is_draining and held.can_move and not (held.stays or held.running):
+            raise WorkspaceMoved("this node is being drained")
+        return held.workspace
+
+    async def _kill_workspace(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        """Kill the commands of a workspace, so that its files can be saved before it is closed."""
+        held = self._server.opened.get(str(arguments["workspace"]))
+        if held is not None and held.epoch == arguments["epoch"]:
+            found = [process for process in list(self._processes.values()) if self._owners[process.id] is held]
+            await asyncio.gather(*(process.kill() for process in found))
+        return None, _NO_BYTES
+
+    async def _close_workspace(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        async with self._server.open_lock:
+            held = self._server.opened.get(str(arguments["workspace"]))
+            if held is not None and self in held.sessions and held.epoch == arguments["epoch"]:
+                del self._server.opened[str(arguments["workspace"])]
+                await held.workspace.close()
+        return None, _NO_BYTES
+
+    async def _remove_workspace(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        server, id_, key = self._server, str(arguments["id"]), str(arguments["key"])
+        await server.check_lease()
+        async with server.open_lock:
+            held = server.opened.get(id_)
+            if held is not None and held.holder != arguments["holder"] and held.sessions:
+                raise ExecutorUnavailable("the workspace is in use by another driver; close it there, or try again")
+            stored = await run_in_thread(lambda: read_epoch(self._find_epoch_file(key)))
+            if stored is not None and stored > arguments["epoch"]:
+                raise WorkspaceMoved(f"the workspace has the epoch {stored} here, not {arguments['epoch']}")
+            server.opened.pop(id_, None)
+            return await server.executor.remove(key) and stored == arguments["epoch"], _NO_BYTES
+
+    async def _leave(self, _: dict[str, Any], __: bytes) -> Reply:
+        await self._release()
+        return None, _NO_BYTES
+
+    async def _stage(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        workspace, digest = await self._find_for_change(arguments), str(arguments["digest"])
+        if not self._server.skills.has(digest):
+            return {"missing": True}, _NO_BYTES
+        snapshot = SkillSnapshot(str(arguments["name"]), digest, int(arguments["files"]), int(arguments["size"]))
+        mark = await workspace.stage(snapshot)
+        await apply_skill_changes(workspace, snapshot)
+        return {"mark": mark}, _NO_BYTES
+
+    async def _find_packages(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        packages, index = packages_from_json(arguments["wanted"])
+        builder = PackageBuilder(self._server.settings, index)
+        found = await builder.find(packages, self._find(arguments).workspace)
+        return None if found is None else environment_to_json(found.to_packages()), _NO_BYTES
+
+    async def _install_packages(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        """Build the environment of some packages on this node, and send its progress as events."""
+        workspace, held, channel = await self._find_for_change(arguments), self._find(arguments), self.channel
+        packages, index = packages_from_json(arguments["wanted"])
+
+        def report(line: str) -> None:
+            if channel is not None and "progress" in arguments:
+                channel.post_event("progress", {"progress": arguments["progress"], "line": line})
+
+        # The workspace does not move meanwhile.
+        held.running += 1
+        try:
+            builder = PackageBuilder(self._server.settings, index)
+            found = await builder.install(packages, workspace, progress=report)
+        finally:
+            held.running -= 1
+        count("openskills.ray.package_requests")
+        return environment_to_json(found.to_packages()), _NO_BYTES
+
+    async def _provide_packages(self, command: Command, arguments: dict[str, Any]) -> Command:
+        """The command with the environment of this node: its workspace may have moved since it was prepared."""
+        own = self._server.settings.state_dir / ENVIRONMENTS
+        places = [Path(mount) for mount in command.packages.mounts]
+        if arguments["wanted"] is None or all(place.is_relative_to(own) and place.is_dir() for place in places):
+            return command
+        packages, index = packages_from_json(arguments["wanted"])
+        builder, workspace = PackageBuilder(self._server.settings, index), self._find(arguments).workspace
+        found = await builder.find(packages, workspace) or await builder.install(packages, workspace)
+        return replace(command, packages=found.to_packages())
+
+    async def _offer_skill(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        upload = await run_in_thread(lambda: self._server.skills.begin(list(arguments["entries"])))
+        self._uploads[upload.folder.name] = upload
+        return {"upload": upload.folder.name, "wanted": upload.wanted}, _NO_BYTES
+
+    async def _add_skill_data(self, arguments: dict[str, Any], body: bytes) -> Reply:
+        upload, position = self._uploads[str(arguments["upload"])], int(arguments["file"])
+        await run_in_thread(lambda: upload.write(position, body))
+        return None, _NO_BYTES
+
+    async def _end_skill(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        upload, digest = self._uploads.pop(str(arguments["upload"])), str(arguments["digest"])
+        await run_in_thread(lambda: self._server.skills.finish(upload, digest))
+        count("openskills.ray.skills_received")
+        return None, _NO_BYTES
+
+    async def _write(self, arguments: dict[str, Any], body: bytes) -> Reply:
+        workspace = await self._find_for_change(arguments)
+        info = await workspace.write(str(arguments["path"]), body, executable=bool(arguments["executable"]))
+        return file_to_json(info), _NO_BYTES
+
+    async def _begin_write(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        workspace = await self._find_for_change(arguments)
+        path, executable = str(arguments["path"]), bool(arguments["executable"])
+        handle = secrets.token_hex(8)
+
+        async def write(pieces: AsyncIterator[bytes]) -> Any:
+            return file_to_json(await workspace.write(path, pieces, executable=executable))
+
+        self._writes[handle] = _FileWrite(write)
+        return handle, _NO_BYTES
+
+    async def _add_write_data(self, arguments: dict[str, Any], body: bytes) -> Reply:
+        await self._writes[str(arguments["handle"])].add(body)
+        return None, _NO_BYTES
+
+    async def _end_write(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        write = self._writes.pop(str(arguments["handle"]))
+        try:
+            return await write.finish(), _NO_BYTES
+        except asyncio.CancelledError:
+            await write.cancel()
+            raise
+
+    async def _abort_write(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        write = self._writes.pop(str(arguments["handle"]), None)
+        if write is not None:
+            await write.cancel()
+        return None, _NO_BYTES
+
+    async def _link(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        workspace = await self._find_for_change(arguments)
+        await workspace.link(str(arguments["path"]), str(arguments["target"]))
+        return None, _NO_BYTES
+
+    async def _make_directory(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        await (await self._find_for_change(arguments)).make_directory(str(arguments["path"]))
+        return None, _NO_BYTES
+
+    async def _remove(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        return await (await self._find_for_change(arguments)).remove(str(arguments["path"])), _NO_BYTES
+
+    async def _open_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        workspace = self._find(arguments).workspace
+        async with AsyncExitStack() as stack:
+            reading = await stack.enter_async_context(workspace.open(str(arguments["path"])))
+            chunks = aiter(reading.chunks)
+            first = await anext(chunks, _NO_BYTES)
+            value: dict[str, Any] = {"info": file_to_json(reading.info), "handle": None}
+            # A small file is complete with the first reply.
+            if len(first) < reading.info.size:
+                value["handle"] = handle = secrets.token_hex(8)
+                self._files[handle] = (stack.pop_all(), chunks)
+            return value, first
+
+    async def _read_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        chunks = self._files[str(arguments["handle"])][1]
+        return None, await anext(chunks, _NO_BYTES)
+
+    async def _close_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        found = self._files.pop(str(arguments["handle"]), None)
+        if found is not None:
+            await found[0].aclose()
+        return None, _NO_BYTES
+
+    async def _mark(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        return await self._find(arguments).workspace.mark(), _NO_BYTES
+
+    async def _list(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        held, since, epoch = self._find(arguments), arguments["since"], arguments["since_epoch"]
+        if epoch is not None and epoch != held.epoch:
+            since = await run_in_thread(lambda: self._find_mark(held, arguments["skill"]))
+        listing = await held.workspace.list(
+            [str(one) for one in arguments["globs"]],
+            since=None if since is None else int(since),
+            limit=int(arguments["limit"]),
+        )
+        return listing_to_json(listing), _NO_BYTES
+
+    def _find_mark(self, held: OpenWorkspace, skill: str | None) -> int | None:
+        """When a skill was staged here, or the workspace restored, instead of a mark of another node. Blocking."""
+        if skill is not None:
+            record = read_record(held.workspace.directory, check_skill_name(skill))
+            return None if record is None else record.mark
+        with suppress(FileNotFoundError):
+            return self._find_epoch_file(held.key).stat().st_ctime_ns
+        return None
+
+    async def _usage(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        usage = await self._find(arguments).workspace.usage()
+        return [usage.bytes, usage.files], _NO_BYTES
+
+    async def _start(self, arguments: dict[str, Any], body: bytes) -> Reply:
+        server = self._server
+        command = command_from_json(arguments["command"], body)
+        await self._find_for_change(arguments)
+        command = await self._provide_packages(command, arguments)
+        await server.admit_command()
+        held: OpenWorkspace | None = None
+        try:
+            workspace = await self._find_for_change(arguments)
+            held = self._find(arguments)
+            held.running += 1
+            process = await workspace.start(command)
+        except BaseException:
+            if held is not None:
+                held.running -= 1
+            await shield_until_done(server.release_command())
+            raise
+        self._processes[process.id], self._owners[process.id] = process, held
+        watcher = asyncio.ensure_future(self._watch(process, held))
+        self._watchers.add(watcher)
+        watcher.add_done_callback(self._watchers.discard)
+        try:
+            # The node may have been paused in between.
+            await server.check_lease()
+            self._find(arguments)
+        except WorkspaceMoved as error:
+            await shield_until_done(process.kill())
+            # Another error, because it must not be started again elsewhere.
+            raise ExecutorUnavailable(f"the command was killed, and how far it got is unknown: {error}") from None
+        except BaseException:
+            await shield_until_done(process.kill())
+            raise
+        count("openskills.ray.commands")
+        return process.id, _NO_BYTES
+
+    async def _watch(self, process: Process, held: OpenWorkspace) -> None:
+        """Send the result as soon as the command has ended."""
+        value: dict[str, Any] = {"process": process.id}
+        body = _NO_BYTES
+        try:
+            result: CommandResult = await process.wait()
+            value["result"], body = result_to_message(result)
+        except SkillError as error:
+            value["error"] = error_to_json(error)
+        finally:
+            held.running -= 1
+            await self._server.release_command()
+            del self._processes[process.id], self._owners[process.id]
+            self._ended[process.id] = process
+            while len(self._ended) > _MAX_ENDED:
+                self._ended.pop(next(iter(self._ended)))
+        if self.channel is not None:
+            await self.channel.send_event("ended", value, body)
+
+    def _find_process(self, arguments: dict[str, Any]) -> Process:
+        id_ = str(arguments["process"])
+        found = self._processes.get(id_) or self._ended.get(id_)
+        if found is None:
+            raise InvalidArgument("process", "unknown on this node; it ended long ago or was started elsewhere")
+        return found
+
+    async def _write_input(self, arguments: dict[str, Any], body: bytes) -> Reply:
+        return await self._find_process(arguments).write(body), _NO_BYTES
+
+    async def _close_input(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        await self._find_process(arguments).close_input()
+        return None, _NO_BYTES
+
+    async def _read(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        output = await self._find_process(arguments).read(
+            int(arguments["offset"]),
+            wait=float(arguments["wait"]),
+            limit=int(arguments["limit"]),
+            stream=OutputStream(arguments["stream"]),
+        )
+        return [output.offset, output.next_offset, output.missed, output.ended], output.data
+
+    async def _is_waiting(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        return await self._find_process(arguments).is_waiting(), _NO_BYTES
+
+    async def _resize(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        await self._find_process(arguments).resize(int(arguments["rows"]), int(arguments["columns"]))
+        return None, _NO_BYTES
+
+    async def _kill(self, arguments: dict[str, Any], _: bytes) -> Reply:
+        await self._find_process(arguments).kill()
+        return None, _NO_BYTES
+
+
+def read_epoch(path: Path) -> int | None:
+    """The epoch of the files in a workspace's directory; None if there is none. Blocking."""
+    try:
+        return int(path.read_text("ascii").split()[0])
+    except (FileNotFoundError, ValueError, IndexError):
+        return None
+
+
+def list_epochs(state_dir: Path) -> dict[str, int]:
+    """The epochs of all workspaces below a node's state directory, by their id in the cluster. Blocking."""
+    found: dict[str, int] = {}
+    for path in (state_dir / "workspaces").glob(f"*/{_EPOCH_FILE}"):
+        with suppress(FileNotFoundError, ValueError):
+            epoch, id_ = path.read_text("ascii").split()
+            found[id_] = max(int(epoch), found.get(id_, 0))
+    return found
+
+
+def list_skill_entries(folder: Path) -> list[list[str]]:
+    """The entries of a stored snapshot as they are offered to a node: kind, path, digest or link target. Blocking."""
+    entries: list[list[str]] = []
+    for item in scan_folder(str(folder)):
+        if item.kind is SnapshotEntryKind.FILE:
+            with (folder / item.path).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            entries.append(["x" if item.stamp[0] & 0o100 else "f", item.path, digest])
+        else:
+            entries.append([str(item.kind), item.path, item.target])
+    return entries

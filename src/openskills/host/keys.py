@@ -1,0 +1,202 @@
+"""Where a host has its keys: the key file, or a table that several hosts share in PostgreSQL."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from openskills.errors import InvalidArgument, SkillError
+from openskills.host.auth import (
+    KeyRing,
+    StoredKey,
+    add_key,
+    change_scopes,
+    check_new_key,
+    create_successor,
+    name_exists,
+    parse_key,
+    read_keys,
+    revoke_key,
+    rotate_key,
+    unknown_key,
+)
+from openskills.host.database import CHANGE_KEYS, Database, find_database, record_change
+from openskills.settings import Settings
+from openskills.sql import SqlConnection, select_rows
+
+_SELECT = "SELECT name, digest, hint, created, expires, scopes, role, limits FROM api_keys"
+_INSERT = """
+    INSERT INTO api_keys (name, digest, hint, created, expires, scopes, role, limits) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+class KeyFile:
+    """The keys of a file. `place` is where they are, for messages."""
+
+    def __init__(self, path: Path) -> None:
+        self.place = str(path)
+        self._path = path
+
+    async def list(self) -> Sequence[StoredKey]:
+        return await asyncio.to_thread(read_keys, self._path)
+
+    async def add(self, key: StoredKey) -> None:
+        await asyncio.to_thread(add_key, self._path, key)
+
+    async def revoke(self, name: str) -> StoredKey:
+        return await asyncio.to_thread(revoke_key, self._path, name)
+
+    async def rotate(self, name: str, *, now: datetime) -> tuple[str, StoredKey]:
+        return await asyncio.to_thread(rotate_key, self._path, name, now=now)
+
+    async def change_scopes(self, name: str, scopes: Sequence[str]) -> StoredKey:
+        return await asyncio.to_thread(change_scopes, self._path, name, scopes)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class KeyTable:
+    """The keys of the host's database; all hosts that use it have the same keys, within two seconds.
+
+    Its methods raise like those of `KeyFile` (see `auth`), and `StoreUnavailable`.
+    """
+
+    def __init__(self, database: Database, place: str) -> None:
+        self.place = place
+        self._database = database
+
+    async def list(self) -> Sequence[StoredKey]:
+        return await self._database.read(select_keys)
+
+    async def add(self, key: StoredKey) -> None:
+        check_new_key(key)
+
+        def insert(at: SqlConnection) -> None:
+            at.lock(CHANGE_KEYS)
+            if _find(at, key.name) is not None:
+                raise name_exists(key.name)
+            insert_key(at, key)
+            record_change(at, CHANGE_KEYS)
+
+        await self._database.write(insert)
+
+    async def revoke(self, name: str) -> StoredKey:
+        def remove(at: SqlConnection) -> StoredKey:
+            at.lock(CHANGE_KEYS)
+            found = _find(at, name)
+            if found is None:
+                raise unknown_key(name)
+            at.execute("DELETE FROM api_keys WHERE name = ?", (name,))
+            record_change(at, CHANGE_KEYS)
+            return found
+
+        return await self._database.write(remove)
+
+    async def rotate(self, name: str, *, now: datetime) -> tuple[str, StoredKey]:
+        def update(at: SqlConnection) -> tuple[str, StoredKey]:
+            at.lock(CHANGE_KEYS)
+            found = _find(at, name)
+            if found is None:
+                raise unknown_key(name)
+            key, fresh = create_successor(found, now=now)
+            change = "UPDATE api_keys SET digest = ?, hint = ?, created = ?, expires = ? WHERE name = ?"
+            at.execute(change, (fresh.digest, fresh.hint, fresh.created, fresh.expires, name))
+            record_change(at, CHANGE_KEYS)
+            return key, fresh
+
+        return await self._database.write(update)
+
+    async def change_scopes(self, name: str, scopes: Sequence[str]) -> StoredKey:
+        def update(at: SqlConnection) -> StoredKey:
+            at.lock(CHANGE_KEYS)
+            found = _find(at, name)
+            if found is None:
+                raise unknown_key(name)
+            changed = replace(found, scopes=tuple(scopes))
+            check_new_key(changed)
+            at.execute("UPDATE api_keys SET scopes = ? WHERE name = ?", (json.dumps(changed.scopes), name))
+            record_change(at, CHANGE_KEYS)
+            return changed
+
+        return await self._database.write(update)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+def select_keys(at: SqlConnection) -> list[StoredKey]:
+    """All keys of the table, oldest first. Raises `SkillError` for an invalid row."""
+    return [_key_from_row(row) for row in select_rows(at, f"{_SELECT} ORDER BY created, name")]
+
+
+def insert_key(at: SqlConnection, key: StoredKey) -> None:
+    limits = json.dumps({name: limit for name, limit in key.limits.items() if limit is not None})
+    row = (key.name, key.digest, key.hint, key.created, key.expires, json.dumps(key.scopes), key.role, limits)
+    at.execute(_INSERT, row)
+
+
+def _find(at: SqlConnection, name: str) -> StoredKey | None:
+    return next((_key_from_row(row) for row in select_rows(at, f"{_SELECT} WHERE name = ?", (name,))), None)
+
+
+def _key_from_row(row: Sequence[Any]) -> StoredKey:
+    name, digest, hint, created, expires, scopes, role, limits = row
+    about = {"name": name, "digest": digest, "hint": hint, "created": created, "expires": expires, "role": role}
+    try:
+        return parse_key({**about, "scopes": json.loads(scopes), **json.loads(limits)})
+    except (ValueError, TypeError, InvalidArgument) as error:
+        raise SkillError(f"invalid key {str(name)[:80]!r} in the table api_keys: {error}; revoke it") from error
+
+
+def open_key_store(settings: Settings, database: Database | None = None) -> KeyFile | KeyTable:
+    """The keys of a host with these settings. Close it, unless it uses the `database` of somebody else."""
+    if settings.host_database is None:
+        return KeyFile(settings.host_keys)
+    place = find_database(settings)
+    used = database or Database(place)
+    return KeyTable(used, getattr(place, "place", ""))
+
+
+class HostKeys:
+    """The keys of a running host: where they are, and the rings that authenticate with them."""
+
+    def __init__(self, store: KeyFile | KeyTable, rings: Sequence[KeyRing]) -> None:
+        self.store = store
+        self._rings = tuple(rings)
+
+    async def refresh(self) -> None:
+        """Read the keys again. Rings of a file do that by themselves."""
+        if isinstance(self.store, KeyTable):
+            keys = await self.store.list()
+            for ring in self._rings:
+                ring.update(keys)
+
+    async def list(self) -> Sequence[StoredKey]:
+        return await self.store.list()
+
+    async def add(self, key: StoredKey) -> None:
+        """Add a key; this host accepts it at once. Raises like `auth.add_key`."""
+        await self.store.add(key)
+        await self.refresh()
+
+    async def revoke(self, name: str) -> StoredKey:
+        """Remove a key; this host refuses it at once. Raises like `auth.revoke_key`."""
+        found = await self.store.revoke(name)
+        await self.refresh()
+        return found
+
+    async def rotate(self, name: str, *, now: datetime) -> tuple[str, StoredKey]:
+        """Replace a key; this host refuses the old one at once. Raises like `auth.rotate_key`."""
+        found = await self.store.rotate(name, now=now)
+        await self.refresh()
+        return found
+
+    async def change_scopes(self, name: str, scopes: Sequence[str]) -> StoredKey:
+        """Replace the scopes of a key, in this host at once. Raises like `auth.change_scopes`."""
+        found = await self.store.change_scopes(name, scopes)
+        await self.refresh()
+        return found
