@@ -31,6 +31,8 @@ made=
 if ! id "$user" >/dev/null 2>&1; then
     useradd --no-create-home --shell /bin/sh "$user"
     made=yes
+    # An earlier user of that name may have had another number, and pytest refuses directories of others.
+    rm -rf "/dev/shm/pytest-of-$user" "/tmp/pytest-of-$user"
 fi
 home=$(mktemp -d /tmp/openskill-user.XXXXXX)
 leave() {

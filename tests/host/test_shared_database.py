@@ -92,24 +92,23 @@ async def test_events_whose_commit_was_not_confirmed_are_stored_once(postgres_se
             own, other = Runs(store, QUICK), Runs(direct, QUICK)
             run = await own.start(work, skill_id="echo", trace_id="t", principal="ada")
 
-            async def wait_for(count: int) -> None:
-                while len(await other.read_events(run.id)) < count:
-                    await asyncio.sleep(0.01)
-
-            await said.put("one")
-            await wait_for(1)
-            relay.cut_at(b"COMMIT\0")
-            await said.put("two")
-            await wait_for(2)
-            while not relay.is_cut:
-                await asyncio.sleep(0.01)
-            relay.restore()
-            for text in ("three", None):
+            stored_unconfirmed = 0
+            for number, text in enumerate(("one", "two", "three"), 1):
+                # The answer that is cut may belong to another commit of this run; then the event is stored afterwards.
+                relay.cut_at(b"COMMIT\0")
                 await said.put(text)
+                while not relay.is_cut:
+                    await asyncio.sleep(0.01)
+                stored_unconfirmed += len(await other.read_events(run.id)) == number
+                relay.restore()
+                while len(await other.read_events(run.id)) < number:
+                    await asyncio.sleep(0.01)
+            await said.put(None)
             events = [event async for event in other.events(run.id)]
             texts = [json.loads(event.data)["text"] for event in events if event.kind == "stdout"]
             assert texts == ["one", "two", "three"]
             assert [event.id for event in events] == [1, 2, 3, 4]
+            assert stored_unconfirmed
             await own.close()
             await other.close()
 

@@ -191,7 +191,9 @@ async def test_a_cancelled_call_ends_its_whole_process_tree(session: SkillSessio
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert not find_processes("sleep 7417")
+        # They are killed; under load the kernel may take a moment to end them.
+        while find_processes("sleep 7417"):
+            await asyncio.sleep(0.02)
     assert await text_of(session, bash("echo still here")) == "still here"
 
 

@@ -29,12 +29,12 @@ class TcpRelay:
             listener, self._listener = self._listener, None
             sockets, self._sockets = self._sockets, set()
             self._cut_after = self._cut_at = None
-        for one in [*sockets, *([listener] if listener else [])]:
-            # Wakes up the thread that waits for it, which closes it.
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-        if listener is not None:
-            listener.close()
+            # Under the lock, because who sees that it is cut may listen on the same port at once.
+            if listener is not None:
+                _shut_down(listener)
+                listener.close()
+        for one in sockets:
+            _shut_down(one)
 
     def cut_after(self, count: int) -> None:
         """Cut as soon as clients have sent so many more bytes: in the middle of a request."""
@@ -105,8 +105,7 @@ class TcpRelay:
             self._sockets -= {source, to}
         for one in (source, to):
             # The other direction of the same connection closes it, too.
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+            _shut_down(one)
         source.close()
 
     def _count(self, size: int) -> bool:
@@ -117,6 +116,12 @@ class TcpRelay:
     def _is_last(self, data: bytes) -> bool:
         with self._lock:
             return self._cut_at is not None and self._cut_at in data
+
+
+def _shut_down(one: socket.socket) -> None:
+    """Wake up the thread that waits for this socket, which closes it."""
+    with suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager

@@ -217,7 +217,7 @@ async def test_a_conversation_that_is_deleted_and_begun_by_others_is_never_half_
 async def test_appending_does_not_make_others_wait_for_the_loop(make_store: MakeStore) -> None:
     store = make_store(None)
 
-    appending = asyncio.ensure_future(asyncio.gather(*(store.append(KEY, event_of("a", n)) for n in range(30))))
+    appending = asyncio.ensure_future(asyncio.gather(*(store.append(KEY, event_of("a", n)) for n in range(300))))
     count = 0
     while not appending.done():
         await asyncio.sleep(0)
