@@ -53,12 +53,10 @@ class TcpRelay:
     def restore(self) -> None:
         """Forward again, and accept new connections."""
         self._flows.set()
+        # Under the lock, because connections are only accepted for the listener that is stored.
         with self._lock:
-            is_open = self._listener is not None
-        if not is_open:
-            found = self._listen(self.port)
-            with self._lock:
-                self._listener = found
+            if self._listener is None:
+                self._listener = self._listen(self.port)
 
     @property
     def is_cut(self) -> bool:

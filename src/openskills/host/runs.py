@@ -373,7 +373,7 @@ def _add_result(event: RunEvent, run: Run) -> RunEvent:
 
 RunFunction = Callable[[Listener], Awaitable[InvokeResult]]
 
-_FIRST_PAUSE, _MAX_PAUSE = 0.1, 30.0
+_FIRST_PAUSE, _MAX_PAUSE, _RETRY_PAUSE = 0.1, 30.0, 1.0
 
 
 class LiveRun:
@@ -443,8 +443,11 @@ class LiveRun:
         if self._ended:
             return
         self._output.add(emitted)
-        # More events may be buffered while a batch is written.
-        if self._writing is None or self._writing.done():
+        self._start_writing()
+
+    def _start_writing(self) -> None:
+        # More events may be buffered while a batch is written. What is left at the end is written with the end.
+        if not self._ended and (self._writing is None or self._writing.done()):
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
     async def _write(self) -> None:
@@ -453,9 +456,10 @@ class LiveRun:
             try:
                 await self._store.write(lambda at, shown=shown, now=now: _insert_events(at, self._run.id, shown, now))
             except StoreUnavailable as error:
-                # Retried with the next events, or at the end.
+                # Retried after a pause, with the next events, or at the end.
                 self._output.put_back(shown)
                 _log.warning("cannot write events of run %s yet: %s", self._run.id, error)
+                asyncio.get_running_loop().call_later(_RETRY_PAUSE, self._start_writing)
                 return
             self._changed()
 
@@ -487,7 +491,7 @@ _STOPPED = RunInterrupted("the host was stopped during the run")
 _log = logging.getLogger("openskills.host")
 _EVENTS_PER_READ = 200
 _MIN_POLL_INTERVAL, _MAX_POLL_INTERVAL = 0.05, 1.0
-_CLEANUP_INTERVAL = 60.0
+_CLEANUP_INTERVAL = _WARN_INTERVAL = 60.0
 _CLOSE_TIMEOUT = 5.0
 
 
@@ -541,6 +545,7 @@ class Runs:
         self._followers: dict[str, set[asyncio.Event]] = {}
         self._changed = asyncio.Event()
         self._tidied = 0.0
+        self._warned = -_WARN_INTERVAL
         self._doubtful: set[str] = set()
         """Runs that were not started, because it is unknown whether they were stored."""
 
@@ -778,7 +783,9 @@ class Runs:
                     self._doubtful.discard(run_id)
                 await self._clean_up()
             except StoreUnavailable as error:
-                _log.warning("cannot maintain asynchronous runs: %s", error)
+                if time.monotonic() - self._warned > _WARN_INTERVAL:
+                    self._warned = time.monotonic()
+                    _log.warning("cannot maintain asynchronous runs: %s", error)
 
     async def _clean_up(self) -> None:
         now = time.time()

@@ -208,6 +208,7 @@ async def test_at_the_deadline_everything_that_the_skill_started_is_ended(
     skill = python_skill(script(tmp_path, STUBBORN + "    time.sleep(600)"), warm=warm, allowed_root=tmp_path)
 
     async with open_runner(tmp_path, skill) as runner:
+        await runner.prepare(skill)
         failure = (await runner.invoke(skill, called(seconds=1.5))).failure
         assert failure is not None
         assert "15000 ms" in failure.message
