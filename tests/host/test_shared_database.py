@@ -18,8 +18,15 @@ from openskills.errors import InvalidArgument, RequestInFlight, RunInterrupted, 
 from openskills.host import runs
 from openskills.host.admission import LimitedKey, SharedBuckets
 from openskills.host.auth import Principal, StoredKey, create_key
-from openskills.host.database import HOST_DATABASE, Database, DatabasePlace, parse_postgres_url, to_postgres_profile
-from openskills.host.history import History, RunFilter
+from openskills.host.database import (
+    HOST_DATABASE,
+    Database,
+    DatabasePlace,
+    open_connection,
+    parse_postgres_url,
+    to_postgres_profile,
+)
+from openskills.host.history import History, RunFilter, insert_records, select_records
 from openskills.host.idempotency import IdempotencyClaim, IdempotencyStore, IdempotentResponse
 from openskills.host.keys import KeyTable
 from openskills.host.model import InvokeResult, Listener, SkillOutputEvent
@@ -223,6 +230,22 @@ async def test_the_history_is_the_same(place: DatabasePlace, tmp_path: Path) -> 
     assert [one.calls for one in series] == [0, 0, 2, 0]
     assert [one.errors for one in series] == [0, 0, 1, 0]
     await history.close()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_large_batch_is_written_whole_with_odd_values_and_repeated_ids(place: DatabasePlace, times: int) -> None:
+    records = [record(began=float(number)) for number in range(200)]
+    records[100] = replace(records[100], message="half \ud800", memory_bytes=2**70)
+    interrupted = replace(records[70], state="interrupted")
+    connection = open_connection(place, timeout=30)
+    try:
+        connection.use(lambda at: insert_records(at, [interrupted]))
+        connection.use(lambda at: insert_records(at, [one for one in records for _ in range(times)]))
+        found = connection.use(lambda at: select_records(at, RunFilter(), 1_000))[::-1]
+    finally:
+        connection.close()
+    kept = replace(records[100], message="half ?", memory_bytes=2**63 - 1)
+    assert found == [*records[:100], kept, *records[101:]]
 
 
 async def test_calls_of_a_host_that_was_killed_are_shown_by_others(address: PostgresUrl, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -157,13 +158,17 @@ def mask_content(content: bytes, secrets: Mapping[str, str]) -> bytes:
 
 _COLUMNS = tuple(field.name for field in fields(RunRecord) if field.name not in {"input", "output"})
 _NAMES = ", ".join(_COLUMNS)
-_INSERT = f"INSERT INTO history ({_NAMES}) VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT"  # noqa: S608 - our own names
+_VALUES = f"({', '.join('?' * len(_COLUMNS))})"
+_INSERT = f"INSERT INTO history ({_NAMES}) VALUES {_VALUES} ON CONFLICT"  # noqa: S608 - our own names
 _INSERT_INTERRUPTED = f"{_INSERT} DO NOTHING"
 # A host that was paused is taken for dead, and then its calls end after all. Runs have ended as others said.
 _INSERT_RECORD = f"""
     {_INSERT} (id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)}
     WHERE history.state = 'interrupted' AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = history.id)
 """  # noqa: S608 - our own names
+_ROWS_PER_STATEMENT = 64
+# SQLite releases the GIL for each statement, and the event loop waits whenever this thread takes it back.
+_INSERT_MANY = _INSERT_RECORD.replace(_VALUES, ", ".join([_VALUES] * _ROWS_PER_STATEMENT))
 _INSERT_CONTENT = "INSERT INTO history_content (id, input, output) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _OLD_IDS = "SELECT id FROM history WHERE id < ? ORDER BY id LIMIT ?"
 _OLDEST_KEPT = "SELECT id FROM history ORDER BY id DESC LIMIT 1 OFFSET ?"
@@ -178,18 +183,25 @@ def insert_records(connection: SqlConnection, records: Sequence[RunRecord]) -> N
     """Insert all of these rows, or none."""
     with connection.transaction():
         try:
-            connection.executemany(_INSERT_RECORD, [_row_from_record(record) for record in records])
+            _insert_rows(connection, [_row_from_record(record) for record in records])
         except (UnicodeError, OverflowError):
             # A lone surrogate or a huge integer from a skill. Rare, so values are not checked beforehand.
-            connection.executemany(
-                _INSERT_RECORD, [tuple(map(_to_sqlite_value, _row_from_record(record))) for record in records]
-            )
+            _insert_rows(connection, [tuple(map(_to_sqlite_value, _row_from_record(record))) for record in records])
         contents = [
             (record.id, record.input, record.output)
             for record in records
             if record.input is not None or record.output is not None
         ]
         connection.executemany(_INSERT_CONTENT, contents)
+
+
+def _insert_rows(connection: SqlConnection, rows: Sequence[tuple[Any, ...]]) -> None:
+    # PostgreSQL rejects a statement that changes a row twice.
+    is_distinct = len({row[0] for row in rows}) == len(rows)
+    many = len(rows) - len(rows) % _ROWS_PER_STATEMENT if is_distinct else 0
+    for start in range(0, many, _ROWS_PER_STATEMENT):
+        connection.execute(_INSERT_MANY, tuple(chain.from_iterable(rows[start : start + _ROWS_PER_STATEMENT])))
+    connection.executemany(_INSERT_RECORD, rows[many:])
 
 
 @check_arguments
@@ -359,7 +371,7 @@ def _to_sqlite_value(value: Any) -> Any:
 
 
 _log = logging.getLogger("openskills.host")
-_WRITE_INTERVAL = 0.05
+_WRITE_INTERVAL = 0.02
 _RETRY_PAUSE = 1.0
 _BATCH_SIZE = 1_000
 _MAX_ATTEMPTS = 3

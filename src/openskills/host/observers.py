@@ -45,7 +45,7 @@ class AccessLog:
         self._sink = sink
         self._format = format_text_line if as_text else format_line
         self._pause = pause
-        self._waiting: deque[Invocation] = deque()
+        self._waiting: deque[bytes] = deque()
         self._lost = 0
         self._wake = threading.Event()
         self._closed = False
@@ -59,7 +59,8 @@ class AccessLog:
         if len(self._waiting) >= MAX_PENDING:
             self._lost += 1
             return
-        self._waiting.append(invocation)
+        # Formatted here, because a thread that needs the GIL for a whole batch delays calls by milliseconds.
+        self._waiting.append(self._format(invocation))
         if not self._wake.is_set():
             self._wake.set()
 
@@ -82,7 +83,7 @@ class AccessLog:
     def _write_batch(self) -> None:
         lost, self._lost = self._lost, 0
         # One by one, because other threads append meanwhile.
-        lines = [self._format(self._waiting.popleft()) for _ in range(len(self._waiting))]
+        lines = [self._waiting.popleft() for _ in range(len(self._waiting))]
         written = len(lines)
         if lost:
             lines.append(
