@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import httpx2
@@ -255,8 +254,8 @@ def records(openskills: Command) -> list[RunRecord]:
     now = time.time()
     found = [
         record(succeeded("calculator"), began=now - 4_000),
-        replace(record(refused("echo"), began=now - 100), message="bad\x1b[2J\ttext"),
-        replace(record(succeeded("echo"), began=now - 10), input=b'{"input": {}}', output=b"{}"),
+        record(refused("echo"), began=now - 100)._replace(message="bad\x1b[2J\ttext"),
+        record(succeeded("echo"), began=now - 10)._replace(input=b'{"input": {}}', output=b"{}"),
     ]
 
     async def write() -> None:

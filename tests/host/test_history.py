@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ async def test_what_is_not_there_is_said(tmp_path: Path) -> None:
 
 async def test_a_run_is_found_by_its_trace_id(tmp_path: Path) -> None:
     history = History(tmp_path / "host.db")
-    records = [replace(record(), trace_id=name) for name in ("one", "two", "two")]
+    records = [record()._replace(trace_id=name) for name in ("one", "two", "two")]
     for one in records:
         history.record(one)
     await history.close()
@@ -176,7 +175,7 @@ def test_rows_are_chosen_by_skill_failure_time_and_number(at: SqliteConnection) 
 
 
 def test_one_row_is_found_by_its_id_or_how_it_begins_with_its_content(at: SqliteConnection) -> None:
-    kept = replace(record(began=100.0), input=b"in", output=None)
+    kept = record(began=100.0)._replace(input=b"in", output=None)
     other = record(began=200.0)
     insert_records(at, [kept, other])
     assert select_by_prefix(at, kept.id) == select_by_prefix(at, kept.id[:-4]) == [kept]
@@ -192,7 +191,7 @@ def test_the_same_row_twice_is_one_row(at: SqliteConnection) -> None:
 
 
 def test_half_characters_and_endless_numbers_are_kept_as_well_as_can_be(at: SqliteConnection) -> None:
-    strange = replace(record(), message="half \ud800", code=10**30, trace_id="t\x00\u202e")
+    strange = record()._replace(message="half \ud800", code=10**30, trace_id="t\x00\u202e")
     insert_records(at, [record(), strange, record()])
     (kept,) = select_by_prefix(at, strange.id)
     assert (kept.message, kept.code, kept.trace_id) == ("half ?", 2**63 - 1, "t\x00\u202e")
@@ -200,7 +199,7 @@ def test_half_characters_and_endless_numbers_are_kept_as_well_as_can_be(at: Sqli
 
 
 def test_what_is_old_goes_and_so_does_what_is_too_much(at: SqliteConnection) -> None:
-    insert_records(at, [replace(record(began=float(number)), input=b"x") for number in range(20)])
+    insert_records(at, [record(began=float(number))._replace(input=b"x") for number in range(20)])
     assert delete_old_records(at, before=5.0, keep_rows=100) == 5
     assert min(found(at)) == 5.0
     assert delete_old_records(at, before=0.0, keep_rows=4) == 11
@@ -379,7 +378,7 @@ def test_not_too_much_of_a_content_is_kept_and_the_rest_is_counted() -> None:
 
 async def test_when_bodies_cannot_be_written_rows_wait_without_them(tmp_path: Path) -> None:
     history = History(tmp_path / "host.db", max_content=10)
-    records = [replace(record(succeeded()), input=b"12345", output=b"6") for _ in range(3)]
+    records = [record(succeeded())._replace(input=b"12345", output=b"6") for _ in range(3)]
     for one in records[:2]:
         history.record(one)
     await history.close()

@@ -36,11 +36,11 @@ from openskills.host.service import (
     MAX_VIOLATIONS,
     Host,
     Invocation,
+    InvocationTrace,
     InvokeRequest,
     SchemaValidator,
     mask_listener,
     mask_outcome,
-    trace_invocation,
 )
 from openskills.telemetry.context import JsonFormatter, trace_id
 from tests.host.hosting import ECHO_SCHEMA, Function, FunctionTable, Waiting, echo, eventually, manifest, served
@@ -415,7 +415,7 @@ def asked(parent: str | None = None) -> InvokeRequest:
 
 
 def test_what_is_logged_in_an_invocation_has_its_trace_id_and_no_secret() -> None:
-    with trace_invocation(ECHO, asked(), {"TOKEN": "hunter22"}):
+    with InvocationTrace(ECHO, asked(), {"TOKEN": "hunter22"}):
         record = logging.LogRecord("x", logging.INFO, "", 0, "with %s", ("hunter22",), None)
         line = json.loads(JsonFormatter().format(record))
         assert trace_id() == "t-1"
@@ -425,8 +425,8 @@ def test_what_is_logged_in_an_invocation_has_its_trace_id_and_no_secret() -> Non
 
 UNWATCHED = """
 from tests.host.test_service import ECHO, PARENT, asked
-from openskills.host.service import trace_invocation, current_traceparent
-with trace_invocation(ECHO, asked(parent=PARENT), {}) as span:
+from openskills.host.service import InvocationTrace, current_traceparent
+with InvocationTrace(ECHO, asked(parent=PARENT), {}) as span:
     print(current_traceparent(span, "here"))
 """
 
@@ -440,7 +440,7 @@ def test_when_nobody_watches_the_childs_parent_is_the_one_of_the_request() -> No
 
 async def test_two_invocations_at_a_time_have_their_own_trace_ids() -> None:
     async def one(name: str) -> str:
-        with trace_invocation(ECHO, InvokeRequest("echo", {}, name, ANONYMOUS, 0.0), {}):
+        with InvocationTrace(ECHO, InvokeRequest("echo", {}, name, ANONYMOUS, 0.0), {}):
             await asyncio.sleep(0.01)
             return trace_id()
 
@@ -457,8 +457,8 @@ provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(exporter))
 trace.set_tracer_provider(provider)
 from tests.host.test_service import ECHO, PARENT, asked
-from openskills.host.service import trace_invocation, current_traceparent
-with trace_invocation(ECHO, asked(parent=PARENT), {}) as span:
+from openskills.host.service import InvocationTrace, current_traceparent
+with InvocationTrace(ECHO, asked(parent=PARENT), {}) as span:
     child = current_traceparent(span, None)
 (found,) = exporter.get_finished_spans()
 assert found.name == "execute_tool echo", found.name

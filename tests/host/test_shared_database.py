@@ -216,7 +216,7 @@ async def test_a_host_that_was_taken_for_dead_stops_its_run_and_changes_nothing(
 async def test_the_history_is_the_same(place: DatabasePlace, tmp_path: Path) -> None:
     history = History(place, journal=tmp_path / "host.db")
     odd = "it is \ud800 100% of_it \0"
-    records = [record(succeeded()), replace(record(refused()), message=odd, memory_bytes=2**70)]
+    records = [record(succeeded()), record(refused())._replace(message=odd, memory_bytes=2**70)]
     for one in records:
         history.record(one)
     await history.close()
@@ -235,8 +235,8 @@ async def test_the_history_is_the_same(place: DatabasePlace, tmp_path: Path) -> 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_large_batch_is_written_whole_with_odd_values_and_repeated_ids(place: DatabasePlace, times: int) -> None:
     records = [record(began=float(number)) for number in range(200)]
-    records[100] = replace(records[100], message="half \ud800", memory_bytes=2**70)
-    interrupted = replace(records[70], state="interrupted")
+    records[100] = records[100]._replace(message="half \ud800", memory_bytes=2**70)
+    interrupted = records[70]._replace(state="interrupted")
     connection = open_connection(place, timeout=30)
     try:
         connection.use(lambda at: insert_records(at, [interrupted]))
@@ -244,7 +244,7 @@ def test_a_large_batch_is_written_whole_with_odd_values_and_repeated_ids(place: 
         found = connection.use(lambda at: select_records(at, RunFilter(), 1_000))[::-1]
     finally:
         connection.close()
-    kept = replace(records[100], message="half ?", memory_bytes=2**63 - 1)
+    kept = records[100]._replace(message="half ?", memory_bytes=2**63 - 1)
     assert found == [*records[:100], kept, *records[101:]]
 
 
@@ -283,7 +283,7 @@ async def test_a_call_that_ends_after_its_host_was_taken_for_dead_is_shown_as_it
         await other.run_statement("UPDATE history_starts SET worker = 'dead'")
         assert {one.state for one in await watching.list()} == {"interrupted"}
         for name in ("run_0190", run.id):
-            paused.record(replace(record(succeeded()), id=name))
+            paused.record(record(succeeded())._replace(id=name))
         await paused.close()
         # A run has ended as all hosts said, whatever the paused one writes later.
         assert {one.id: one.state for one in await watching.list()} == {"run_0190": "succeeded", run.id: "interrupted"}

@@ -57,8 +57,8 @@ async def fill(settings: Settings, tmp_path: Path) -> Path:
     path = settings.state_dir / "host.db"
     history = History(path)
     for number in range(1_203):
-        history.record(replace(record(succeeded()), bytes_in=number, input=b"\0\xff"))
-    history.record(replace(record(refused()), message="with \0"))
+        history.record(record(succeeded())._replace(bytes_in=number, input=b"\0\xff"))
+    history.record(record(refused())._replace(message="with \0"))
     await history.close()
     database = Database(path)
     runs = Runs(database)

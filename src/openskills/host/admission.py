@@ -531,7 +531,8 @@ class AdmissionSlot:
     async def __aenter__(self) -> "AdmissionSlot":
         loop = asyncio.get_running_loop()
         began = loop.time()
-        await self._admission.take_call_token(self.principal)
+        if self.principal.rate_per_second is not None:
+            await self._admission.take_call_token(self.principal)
         waiter = self._admission.enter(self)
         if waiter is not None:
             try:

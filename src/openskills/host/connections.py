@@ -160,6 +160,7 @@ class HostProtocol(HttpToolsProtocol):
                 self.cycle.keep_alive = self._outlives
             self._outlives = None
         super().on_message_complete()
+        self.cycle.scope[http.COMPLETE] = True  # pyright: ignore[reportGeneralTypeIssues] - a key of our own
         self._stage = "between"
         self._ended_one = True
 

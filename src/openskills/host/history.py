@@ -11,14 +11,13 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -38,8 +37,7 @@ MAX_PENDING_CONTENT_BYTES = 64 * 1024 * 1024
 """Bytes of bodies that may wait to be written; beyond that rows are written without them."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(NamedTuple):
     """One finished invocation. `began` is in seconds since 1970.
 
     `waited_ms` and `ran_ms` are None for a call that was not queued or not started, or whose process was killed.
@@ -112,11 +110,11 @@ class RunRecord:
 
     def with_content(self, request: bytes, response: bytes, secrets: Mapping[str, str]) -> "RunRecord":
         """The row with both bodies, secrets masked and at most `MAX_CONTENT_BYTES` of each."""
-        return replace(self, input=mask_content(request, secrets), output=mask_content(response, secrets))
+        return self._replace(input=mask_content(request, secrets), output=mask_content(response, secrets))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: times and bodies as text; without bodies that were not stored."""
-        found = asdict(self)
+        found: dict[str, Any] = self._asdict()
         found["began"] = datetime.fromtimestamp(self.began, UTC).isoformat(timespec="milliseconds")
         found["phases"] = json.loads(self.phases) if self.phases else {}
         for name in ("input", "output"):
@@ -156,7 +154,7 @@ def mask_content(content: bytes, secrets: Mapping[str, str]) -> bytes:
     return text[:MAX_CONTENT_BYTES] + f"[... {len(text) - MAX_CONTENT_BYTES:,} more bytes]".encode()
 
 
-_COLUMNS = tuple(field.name for field in fields(RunRecord) if field.name not in {"input", "output"})
+_COLUMNS = tuple(name for name in RunRecord._fields if name not in {"input", "output"})
 _NAMES = ", ".join(_COLUMNS)
 _VALUES = f"({', '.join('?' * len(_COLUMNS))})"
 _INSERT = f"INSERT INTO history ({_NAMES}) VALUES {_VALUES} ON CONFLICT"  # noqa: S608 - our own names
@@ -173,7 +171,7 @@ _INSERT_CONTENT = "INSERT INTO history_content (id, input, output) VALUES (?, ?,
 _OLD_IDS = "SELECT id FROM history WHERE id < ? ORDER BY id LIMIT ?"
 _OLDEST_KEPT = "SELECT id FROM history ORDER BY id DESC LIMIT 1 OFFSET ?"
 _SUCCESS = _COLUMNS.index("success")
-_row_from_record: Callable[[RunRecord], tuple[Any, ...]] = attrgetter(*_COLUMNS)
+_COLUMN_COUNT = len(_COLUMNS)
 _MAX_INTEGER = 2**63 - 1
 _DELETE_BATCH = 2_000
 """Rows removed in one transaction, so that other writers do not wait long."""
@@ -183,10 +181,10 @@ def insert_records(connection: SqlConnection, records: Sequence[RunRecord]) -> N
     """Insert all of these rows, or none."""
     with connection.transaction():
         try:
-            _insert_rows(connection, [_row_from_record(record) for record in records])
+            _insert_rows(connection, [record[:_COLUMN_COUNT] for record in records])
         except (UnicodeError, OverflowError):
             # A lone surrogate or a huge integer from a skill. Rare, so values are not checked beforehand.
-            _insert_rows(connection, [tuple(map(_to_sqlite_value, _row_from_record(record))) for record in records])
+            _insert_rows(connection, [tuple(map(_to_sqlite_value, record[:_COLUMN_COUNT])) for record in records])
         contents = [
             (record.id, record.input, record.output)
             for record in records
@@ -358,7 +356,7 @@ def _record_from_row(row: Sequence[Any]) -> RunRecord:
 
 def _add_content(connection: SqlConnection, record: RunRecord) -> RunRecord:
     kept = select_rows(connection, "SELECT input, output FROM history_content WHERE id = ?", (record.id,))
-    return replace(record, input=kept[0][0], output=kept[0][1]) if kept else record
+    return record._replace(input=kept[0][0], output=kept[0][1]) if kept else record
 
 
 def _to_sqlite_value(value: Any) -> Any:
@@ -462,8 +460,8 @@ def _row_from_start(line: str | bytes) -> tuple[Any, ...]:
     run_id, trace_id, who, skill_id, version, runner_type, bytes_in, began = json.loads(line)
     about = (run_id, trace_id, who, skill_id, version, runner_type, began)
     record = RunRecord(*about, 0.0, False, RunInterrupted.code, _INTERRUPTED, bytes_in)
-    record = replace(record, state=_STATES[RunInterrupted.reason])
-    return tuple(map(_to_sqlite_value, _row_from_record(record)))
+    record = record._replace(state=_STATES[RunInterrupted.reason])
+    return tuple(map(_to_sqlite_value, record[:_COLUMN_COUNT]))
 
 
 _INSERT_START = "INSERT INTO history_starts (id, worker, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
@@ -530,7 +528,7 @@ class HistoryWriter:
             return
         size = _content_size(record)
         if size and self._content_added - self._content_done + size > self._max_content:
-            record, size = replace(record, input=None, output=None), 0
+            record, size = record._replace(input=None, output=None), 0
         self._content_added += size
         self._waiting.append(record)
         if self._thread is None or not self._something.is_set():

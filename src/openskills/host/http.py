@@ -16,6 +16,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Coroutine,
     Iterable,
     Mapping,
     MutableMapping,
@@ -358,6 +359,8 @@ def _excerpt(text: str) -> str:
 
 BODY_TIMEOUT = 10.0
 """Seconds in which a body must arrive."""
+COMPLETE = "openskills.complete"
+"""The key of a scope whose whole request has arrived, as the host's own server knows: its body needs no timeout."""
 
 
 class ClientDisconnect(Exception):
@@ -370,15 +373,11 @@ async def read_body(exchange: HttpExchange, max_bytes: int, *, timeout: float = 
     Raises `HttpRefusal` if it is too large or too slow, `UnsupportedMedia`, and `ClientDisconnect`.
     """
     check_body_headers(exchange, max_bytes)
+    if COMPLETE in exchange.scope:
+        return await _read_chunks(exchange, max_bytes)
     try:
         async with asyncio.timeout(timeout):
-            message = await exchange.receive()
-            if message["type"] == "http.request" and not message.get("more_body", False):
-                body: bytes = message.get("body", b"")
-                if len(body) > max_bytes:
-                    raise HttpRefusal(body_too_large(len(body), max_bytes))
-                return body
-            return await _read_chunks(exchange, message, max_bytes)
+            return await _read_chunks(exchange, max_bytes)
     except TimeoutError:
         # The rest of this request could not be told from the next one.
         raise HttpRefusal(body_too_slow(timeout), close=True) from None
@@ -418,18 +417,21 @@ def check_body_headers(exchange: HttpExchange, max_bytes: int) -> None:
     _check_length(exchange.headers.get(b"content-length"), max_bytes)
 
 
-async def _read_chunks(exchange: HttpExchange, message: Message, max_bytes: int) -> bytes:
+async def _read_chunks(exchange: HttpExchange, max_bytes: int) -> bytes:
+    body = b""
     parts: list[bytes] = []
     size = 0
-    while message["type"] == "http.request":
-        part: bytes = message.get("body", b"")
-        size += len(part)
+    while (message := await exchange.receive())["type"] == "http.request":
+        body = message.get("body", b"")
+        size += len(body)
+        is_last = not message.get("more_body", False)
         if size > max_bytes:
-            raise HttpRefusal(body_too_large(None, max_bytes))
-        parts.append(part)
-        if not message.get("more_body", False):
+            raise HttpRefusal(body_too_large(size if is_last and not parts else None, max_bytes))
+        if is_last and not parts:
+            return body
+        parts.append(body)
+        if is_last:
             return b"".join(parts)
-        message = await exchange.receive()
     raise ClientDisconnect
 
 
@@ -450,9 +452,9 @@ DISCONNECT_CHECK_DELAY = 0.05
 """Seconds before disconnects are watched for, which costs a task: most calls end sooner."""
 
 
-async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
+def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> Coroutine[Any, Any, T]:
     """Await `work`. If the caller disconnects, cancel it and raise `ClientDisconnect`."""
-    return await _DisconnectMonitor(receive).run(work)
+    return _DisconnectMonitor(receive).run(work)
 
 
 class _DisconnectMonitor:
@@ -468,12 +470,7 @@ class _DisconnectMonitor:
 
     async def run(self, work: Awaitable[T]) -> T:
         self._worker = asyncio.current_task()
-        loop = asyncio.get_running_loop()
-
-        def watch() -> None:
-            self._look = loop.create_task(self._wait_for_disconnect())
-
-        timer = loop.call_later(DISCONNECT_CHECK_DELAY, watch)
+        timer = asyncio.get_running_loop().call_later(DISCONNECT_CHECK_DELAY, self._watch)
         try:
             return await work
         except asyncio.CancelledError:
@@ -484,6 +481,9 @@ class _DisconnectMonitor:
             timer.cancel()
             if self._look is not None:
                 self._look.cancel()
+
+    def _watch(self) -> None:
+        self._look = asyncio.get_running_loop().create_task(self._wait_for_disconnect())
 
     async def _wait_for_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

@@ -3,7 +3,6 @@
 import json
 import threading
 from collections import deque
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -182,7 +181,7 @@ class HistoryObserver:
             bytes_out=len(invocation.body),
         )
         if invocation.secrets and record.message:
-            record = replace(record, message=get_masker(invocation.secrets).mask_text(record.message))
+            record = record._replace(message=get_masker(invocation.secrets).mask_text(record.message))
         if self._with_content:
             record = record.with_content(invocation.request, invocation.body, invocation.secrets)
         self._history.record(record)

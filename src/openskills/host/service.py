@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 import jsonschema_rs
@@ -217,28 +218,43 @@ def _shorten(text: str) -> str:
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}…"
 
 
-@contextmanager
-def trace_invocation(registration: Registration, asked: InvokeRequest, secrets: Mapping[str, str]) -> Generator[Span]:
+class InvocationTrace:
     """A span for the invocation, as a child of the caller's; its secrets are masked in spans and log lines.
 
-    Almost free when tracing is off: OpenTelemetry is used only if the application has loaded it.
+    Use it as a `with` block. Almost free when tracing is off: OpenTelemetry is used only if the application has loaded
+    it.
     """
-    outer = TRACE_CONTEXT.get()
-    if outer is None:
-        # Like `extend`, without validating values that are known to be good.
-        context = TraceContext({"skill": registration.id}, False, secrets, {"id": asked.trace_id})
-    else:
-        context = outer.extend(asked.trace_id, None, secrets, {"skill": registration.id})
-    token = TRACE_CONTEXT.set(context)
-    try:
-        if asked.parent is None or find_tracer() is None:
-            with _open_span(registration) as watched:
-                yield watched
+
+    __slots__ = ("_asked", "_parent", "_registration", "_secrets", "_span", "_token")
+
+    def __init__(self, registration: Registration, asked: InvokeRequest, secrets: Mapping[str, str]) -> None:
+        self._registration = registration
+        self._asked = asked
+        self._secrets = secrets
+
+    def __enter__(self) -> Span:
+        registration, asked = self._registration, self._asked
+        outer = TRACE_CONTEXT.get()
+        if outer is None:
+            # Like `extend`, without validating values that are known to be good.
+            context = TraceContext({"skill": registration.id}, False, self._secrets, {"id": asked.trace_id})
         else:
-            with _use_parent_span(asked.parent), _open_span(registration) as watched:
-                yield watched
-    finally:
-        reset_variable(TRACE_CONTEXT, token)
+            context = outer.extend(asked.trace_id, None, self._secrets, {"skill": registration.id})
+        self._token = TRACE_CONTEXT.set(context)
+        self._parent = None
+        if asked.parent is not None and find_tracer() is not None:
+            self._parent = _use_parent_span(asked.parent)
+            self._parent.__enter__()
+        self._span = _open_span(registration)
+        return self._span.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._span.__exit__(kind, error, where)
+        if self._parent is not None:
+            self._parent.__exit__(None, None, None)
+        reset_variable(TRACE_CONTEXT, self._token)
 
 
 def current_traceparent(watched: Span, fallback: str | None) -> str | None:
@@ -348,12 +364,18 @@ class _CallTimes:
         """The milliseconds of each phase up to now; a runner that reports none has run its script all the time."""
         if not self.queued:
             return {}
-        begun = {"queue": self.queued}
-        if self.started:
-            begun |= {"start": self.started, **self.marks} if self.marks else {"script": self.started}
+        if not self.marks:
+            if not self.started:
+                return {"queue": _to_ms(now - self.queued)}
+            return {"queue": _to_ms(self.started - self.queued), "script": _to_ms(now - self.started)}
+        begun = {"queue": self.queued, "start": self.started, **self.marks}
         found = sorted((begun[name], place, name) for place, name in enumerate(PHASES) if name in begun)
         ends = [begin for begin, _, _ in found[1:]] + [now]
-        return {name: round((end - begin) * 1000, 3) for (begin, _, name), end in zip(found, ends, strict=True)}
+        return {name: _to_ms(end - begin) for (begin, _, name), end in zip(found, ends, strict=True)}
+
+
+def _to_ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
 
 
 class Host:
@@ -417,6 +439,8 @@ class Host:
         skill_id = self.resolve_id(skill_id, principal)
         found = self._skills.find(skill_id)
         check_scope(principal, skill_id, None if found is None else found.id)
+        if found is not None:
+            return found
         try:
             return self._skills.get(skill_id)
         except UnknownSkill as error:
@@ -545,7 +569,7 @@ class Host:
             if asked.listener is not None:
                 asked.listener(SkillOutputEvent("start", {"skill_id": registration.id, "trace_id": asked.trace_id}))
             listener = asked.listener and mask_listener(asked.listener, secrets)
-            with trace_invocation(registration, asked, secrets) as span:
+            with InvocationTrace(registration, asked, secrets) as span:
                 parent = current_traceparent(span, asked.traceparent)
                 call = Call(asked.input, asked.trace_id, deadline, secrets, listener, parent)
                 times.started, times.marks = time.perf_counter(), call.marks

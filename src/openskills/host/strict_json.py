@@ -105,11 +105,10 @@ def _has_duplicates(value: Any, members: int) -> bool:
     while found < members and waiting:
         part = waiting.pop()
         if isinstance(part, dict):
-            fields = cast("dict[str, Any]", part)
-            found += len(fields)
-            waiting += (item for item in fields.values() if isinstance(item, dict | list))
+            found += len(cast("dict[str, Any]", part))
+            waiting += cast("dict[str, Any]", part).values()
         elif isinstance(part, list):
-            waiting += (item for item in cast("list[Any]", part) if isinstance(item, dict | list))
+            waiting += cast("list[Any]", part)
     return found < members
 
 
