@@ -163,25 +163,21 @@ class Cgroups:
 
 
 _lock = threading.Lock()
-_found: list[Cgroups] = []
-
-
-def get_cgroups() -> Cgroups | None:
-    """What `find_cgroups` has found in this process; None before it was called."""
-    return _found[0] if _found else None
+FOUND: list[Cgroups] = []
+"""What `find_cgroups` has found in this process; empty before it was called."""
 
 
 def find_cgroups(is_orphaned: Callable[[str], bool]) -> Cgroups:
     """Find out once whether this process may make cgroups, prepare that, and remove those of dead hosts. Blocking."""
     with _lock:
-        if not _found:
+        if not FOUND:
             try:
                 cgroups = _prepare()
                 cgroups.remove_orphans(is_orphaned)
             except (OSError, ValueError) as error:
                 cgroups = Cgroups(None, f"cannot be used: {error}")
-            _found.append(cgroups)
-        return _found[0]
+            FOUND.append(cgroups)
+        return FOUND[0]
 
 
 def _prepare() -> Cgroups:

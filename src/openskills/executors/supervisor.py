@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar, cast
 
 from openskills.concurrency import CrossLoopLock, run_in_thread
 from openskills.errors import ExecutorUnavailable, InvalidArgument
-from openskills.executors.cgroup import Cgroup, find_cgroups, get_cgroups
+from openskills.executors.cgroup import FOUND, Cgroup, find_cgroups
 from openskills.executors.spec import Limits
 from openskills.subprocesses import HelperProcess, start_helper
 
@@ -203,7 +203,7 @@ class SupervisedProcess:
             return
         self.cgroup.close()
         self.cgroup = None
-        if cgroups := get_cgroups():
+        for cgroups in FOUND:
             cgroups.refuse("this kernel or container does not start processes in a cgroup (clone3)")
 
     def abandon(self) -> None:
@@ -509,7 +509,7 @@ def _close(descriptors: Iterable[int]) -> None:
 
 async def _create_cgroup(limits: Limits) -> Cgroup | None:
     """A cgroup for a command with these limits; None where there are none, which only the first command checks."""
-    cgroups = get_cgroups() or await run_in_thread(lambda: find_cgroups(is_orphaned))
+    cgroups = FOUND[0] if FOUND else await run_in_thread(lambda: find_cgroups(is_orphaned))
     if cgroups.reason:
         return None
     return await run_in_thread(
