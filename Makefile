@@ -28,10 +28,10 @@ test: ## run all tests
 LONG_TESTS := tests/hostile tests/agent/test_crashes.py tests/artifacts/test_crash.py \
 	tests/host/test_openapi_conformance.py tests/session/test_durable_stores.py tests/benchmarks \
 	tests/host/console tests/host/test_server.py tests/executors/bubblewrap/test_reuse.py tests/skills_cli/test_log_transform.py \
-	tests/adapters/mcp/test_server.py tests/host/test_several_hosts.py tests/executors/ray/test_node.py tests/executors/test_conformance.py
+	tests/adapters/mcp/test_server.py tests/host/test_several_hosts.py tests/executors/ray/test_node.py tests/executors/test_conformance.py tests/executors/test_cgroup.py
 
 hostile: dev ## run the long forms of the hostile tests (an hour)
-	@scripts/system-packages.sh
+	@OPENSKILL_HOSTILE=long scripts/system-packages.sh
 	@OPENSKILL_HOSTILE=long $(PY) -m pytest -n $(WORKERS) --dist worksteal --timeout=0 $(LONG_TESTS) $(ARGS)
 	@OPENSKILL_HOSTILE=long $(PY) -m pytest -n $(WORKERS) --dist worksteal --timeout=0 -m hypothesis $(ARGS)
 

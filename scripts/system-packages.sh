@@ -22,6 +22,11 @@ setpriv:util-linux
 tesseract:tesseract-ocr
 wrk:wrk
 END
+    # Only the long form boots a virtual machine.
+    [ "${OPENSKILL_HOSTILE:-}" != long ] || cat <<'END'
+busybox:busybox-static
+qemu-system-x86_64:qemu-system-x86
+END
 }
 
 if [ "${1:-}" = --list ]; then

@@ -206,3 +206,13 @@ def test_a_link_to_our_command_is_ours(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "openskills").symlink_to(Path(sys.executable).parent / "openskills")
     assert found(tmp_path)["command"].ok
+
+
+def test_it_says_whether_commands_have_cgroups_and_otherwise_why_and_what_to_do(openskills: Command) -> None:
+    found = checks(openskills)["cgroup v2"]
+    if found["ok"]:
+        assert found["detail"].startswith("used: the kernel limits the memory of all processes")
+    else:
+        assert found["detail"].startswith("not used: ")
+        assert "Delegate=yes" in found["fix"]
+    assert not found["required"]

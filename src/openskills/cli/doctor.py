@@ -390,6 +390,8 @@ def probe_isolation(settings: Settings) -> Iterator[DoctorCheck]:
     for name, failure in failures.items():
         detail = DESCRIPTIONS[name] if failure else f"self-test passed; {DESCRIPTIONS[name]}"
         yield DoctorCheck(_SECTION, name, failure is None, detail, fix=failure)
+    if sys.platform == "linux":
+        yield _probe_cgroups()
     # The executor that commands use with the current settings.
     name = settings.executor
     if name == "auto":
@@ -422,6 +424,16 @@ def _find_failure(name: str, settings: Settings) -> str | None:
         except SkillError as error:
             return error.message
     return None
+
+
+def _probe_cgroups() -> DoctorCheck:
+    from openskills.executors.cgroup import ADVICE, find_cgroups
+    from openskills.executors.supervisor import is_orphaned
+
+    # After the self-tests, which may find out that it does not work.
+    reason = find_cgroups(is_orphaned).reason
+    detail = f"not used: {reason}" if reason else "used: the kernel limits the memory of all processes of a command"
+    return DoctorCheck(_SECTION, "cgroup v2", not reason, detail, fix=ADVICE)
 
 
 def _probe_user_namespaces() -> DoctorCheck:

@@ -148,6 +148,7 @@ class LandlockLauncher:
                 {**dict(enumerate(stdio)), _VARIABLES: variables},
                 terminal=0 if command.terminal else None,
                 handshake=(_READY, _GO),
+                limits=command.limits,
             )
             process = await self._pool.start(launch)
         finally:

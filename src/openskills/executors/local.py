@@ -67,7 +67,7 @@ class LocalLauncher:
         if command.cwd not in (".", f"{SKILLS}/{command.skill}", command.run_dir):
             cwd = os.path.realpath(cwd)
         terminal = 0 if command.terminal else None
-        launch = LaunchRequest(command.argv, env, cwd, dict(enumerate(stdio)), terminal=terminal)
+        launch = LaunchRequest(command.argv, env, cwd, dict(enumerate(stdio)), terminal, limits=command.limits)
         limits = to_rlimits(command.limits)
         return await start_directly(lambda one: self._pool.start(one, limits), launch)
 

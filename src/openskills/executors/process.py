@@ -412,6 +412,9 @@ class HostProcess:
 
     def _build_result(self, end: ExitStatus, duration: float) -> CommandResult:
         ending, detail = self._ending, self._detail
+        excess = self._supervised.excess if self._supervised else ""
+        if excess and ending is EndReason.EXITED:
+            ending, detail = EndReason.LIMIT, excess
         if end.lost and ending is EndReason.EXITED:
             ending, detail = EndReason.INTERRUPTED, "its supervisor process has ended"
         if not end.clean:

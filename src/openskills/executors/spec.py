@@ -41,8 +41,9 @@ DEFAULT_TIMEOUT = 300.0
 class Limits:
     """Resource limits of one command. `None` means no limit.
 
-    `memory_bytes` limits the private writable memory of one process; `total_memory_bytes` is monitored over all
-    processes of the command. `output_bytes` are kept of each stream, half from the head and half from the tail.
+    `memory_bytes` limits the private writable memory of one process. `total_memory_bytes` limits that of all processes
+    of the command; a watchdog monitors it, and the kernel enforces it where commands have cgroups. `output_bytes` are
+    kept of each stream, half from the head and half from the tail.
     """
 
     timeout: float = DEFAULT_TIMEOUT

@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from openskills.concurrency import CrossLoopLock
+from openskills.concurrency import CrossLoopLock, run_in_thread
 from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.cgroup import FOUND, Cgroup, find_cgroups
 from openskills.executors.spec import Limits
 from openskills.subprocesses import HelperProcess, start_helper
 
@@ -47,7 +48,10 @@ class SpawnError(ExecutorUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """What a supervisor is to start. `fds` maps descriptor numbers in the command to descriptors of ours."""
+    """What a supervisor is to start. `fds` maps descriptor numbers in the command to descriptors of ours.
+
+    With `limits` it gets a cgroup of its own with them, where this process may make cgroups.
+    """
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -61,6 +65,7 @@ class LaunchRequest:
     umask: int = 0o077
     user: int | None = None
     joins: bool = False
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,7 @@ class SupervisedProcess:
 
     `ready_at` is the loop's time when its setup was done; `notes` are added to the result. `host_pid` is the pid of its
     container on this machine, if the supervisor sees other pids. `server` is the process that has forked it, if any.
+    `cgroup` has the limits of its process tree, if the kernel enforces them.
     """
 
     def __init__(self, supervisor: "Supervisor", identity: int) -> None:
@@ -99,6 +105,12 @@ class SupervisedProcess:
         self.host_pid: int | None = None
         self.server: SupervisedProcess | None = None
         self.notes: list[str] = []
+        self.cgroup: Cgroup | None = None
+
+    @property
+    def excess(self) -> str:
+        """A sentence about the limit for which the kernel killed it; empty if it did not."""
+        return "" if self.cgroup is None else self.cgroup.describe_excess()
 
     @property
     def pid(self) -> int:
@@ -161,6 +173,7 @@ class SupervisedProcess:
         """Handle an event of the supervisor; true for the last one."""
         what = event["event"]
         if what == "started" and not self._started.done():
+            self._settle_cgroup(bool(event.get("cgroup")))
             self._started.set_result(int(event["pid"]))
         elif what == "ready" and not self._ready.done():
             self._ready.set_result(None)
@@ -182,6 +195,17 @@ class SupervisedProcess:
             return True
         return False
 
+    def _settle_cgroup(self, begins_there: bool) -> None:
+        if self.cgroup is None:
+            return
+        if begins_there:
+            self._exited.add_done_callback(lambda _, cgroup=self.cgroup: cgroup.close())
+            return
+        self.cgroup.close()
+        self.cgroup = None
+        for cgroups in FOUND:
+            cgroups.refuse("this kernel or container does not start processes in a cgroup (clone3)")
+
     def abandon(self) -> None:
         """Stop waiting for its end."""
         self._supervisor.abandon(self)
@@ -192,6 +216,8 @@ class SupervisedProcess:
         self._finish(ExitStatus(-9, lost=True))
 
     def _fail(self, error: Exception) -> None:
+        if self.cgroup is not None and not self._started.done():
+            self.cgroup.close()
         if not self._started.done() and self._has_listener():
             self._started.set_exception(error)
             # Keep asyncio from logging it if nothing awaits it.
@@ -246,11 +272,14 @@ class Supervisor:
         Raises `InvalidArgument` if its program or directory does not exist, `ExecutorUnavailable` if it cannot be
         started for another reason.
         """
+        cgroup = None if launch.limits is None else await _create_cgroup(launch.limits)
         self._next += 1
         descriptors, cwd = list(launch.fds.values()), launch.cwd
         if isinstance(cwd, int):
             descriptors.append(cwd)
             cwd = len(descriptors) - 1
+        if cgroup is not None:
+            descriptors.append(cgroup.descriptor)
         plain = ("terminal", "handshake", "hold", "contained", "umask", "user", "joins")
         message = {
             "op": "start",
@@ -260,12 +289,19 @@ class Supervisor:
             "cwd": cwd,
             "fds": {str(number): index for index, number in enumerate(launch.fds)},
             "ignored": [int(number) for number in launch.ignored],
+            "cgroup": None if cgroup is None else len(descriptors) - 1,
             **{name: getattr(launch, name) for name in plain},
         }
         process = self._commands[self._next] = SupervisedProcess(self, self._next)
+        process.cgroup = cgroup
         if launch.handshake is None:
             process.handle_event({"event": "ready"})
-        self._send_message(message, descriptors)
+        try:
+            self._send_message(message, descriptors)
+        except ExecutorUnavailable:
+            if cgroup is not None:
+                cgroup.close()
+            raise
         try:
             await process.wait_started()
         except asyncio.CancelledError:
@@ -469,6 +505,16 @@ def spawn_task(work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[Any]]) -> a
 def _close(descriptors: Iterable[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)
+
+
+async def _create_cgroup(limits: Limits) -> Cgroup | None:
+    """A cgroup for a command with these limits; None where there are none, which only the first command checks."""
+    cgroups = FOUND[0] if FOUND else await run_in_thread(lambda: find_cgroups(is_orphaned))
+    if cgroups.reason:
+        return None
+    return await run_in_thread(
+        lambda: cgroups.create(create_marker(), limits), undo=lambda cgroup: cgroup and cgroup.close()
+    )
 
 
 Rlimits = tuple[tuple[int, int, int], ...]

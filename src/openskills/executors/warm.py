@@ -338,6 +338,9 @@ class WarmInterpreterPool:
             terminal=0 if command.terminal else None,
             hold=True,
         )
+        cgroup = server.process.cgroup
+        if cgroup is not None:
+            cgroup.limit(command.limits, busy=server.running > 1)
         starting = spawn_task(server.supervisor.start(to_direct_launch(launch) or launch), self._tasks)
         try:
             process = await asyncio.shield(starting)
@@ -353,7 +356,7 @@ class WarmInterpreterPool:
             raise
         if not server.supervisor.is_usable:
             return "its interpreter has exited"
-        process.server = server.process
+        process.server, process.cgroup = server.process, cgroup
         process.release()
         return process
 

@@ -335,8 +335,13 @@ class ForkServer:
         """The pid of its process, or of its sandbox."""
         return self._process.pid
 
-    def open_worker(self) -> Worker:
-        """A new worker. Raises `ExecutorUnavailable` if the interpreter has exited."""
+    @property
+    def excess(self) -> str:
+        """A sentence about the limit for which the kernel killed it and its calls; empty if it did not."""
+        return self._process.excess
+
+    def open_worker(self, limits: Limits | None = None) -> Worker:
+        """A new worker, for calls with these limits. Raises `ExecutorUnavailable` if the interpreter has exited."""
         if not self.is_usable:
             raise ExecutorUnavailable("the interpreter of the skill has exited; try again")
         self._next += 1
@@ -348,6 +353,8 @@ class ForkServer:
                 ours.close()
                 raise ExecutorUnavailable("the interpreter of the skill takes no more calls; try again") from None
         self.worker_count += 1
+        if self._process.cgroup is not None and limits is not None:
+            self._process.cgroup.limit(limits, calls=self.worker_count, busy=True)
         return Worker(self._next, ours)
 
     async def kill_worker(self, worker: Worker) -> None:
@@ -500,11 +507,18 @@ class WorkerPool:
                     on_start()
                 try:
                     ended = await lease.worker.call(message, deadline, on_output)
-                except BaseException:
+                except BaseException as error:
+                    excess = lease.server.excess if isinstance(error, ExecutorUnavailable) else ""
                     await self._run_shielded(self._kill(lease))
+                    if excess:
+                        raise LimitExceeded(excess) from None
                     raise
                 finally:
                     watch.close()
+                if ended.returncode == -signal.SIGKILL and (excess := lease.server.excess):
+                    # It reported the end of the call before the kernel had killed it, too.
+                    await self._run_shielded(self._kill(lease))
+                    raise LimitExceeded(excess)
                 if ended.stale:
                     if lease.generation == self._generation:
                         self.renew()
@@ -551,7 +565,7 @@ class WorkerPool:
             self.renew()
             if self._dedicated:
                 self._worker_count += 1
-                self._release(_WorkerLease(server, server.open_worker(), self._generation))
+                self._release(_WorkerLease(server, server.open_worker(self._limits), self._generation))
             else:
                 self._server = server
 
@@ -623,7 +637,7 @@ class WorkerPool:
         async def open_worker() -> _WorkerLease:
             generation = self._generation
             server = await self._get_server()
-            return _WorkerLease(server, server.open_worker(), generation)
+            return _WorkerLease(server, server.open_worker(self._limits), generation)
 
         task = asyncio.get_running_loop().create_task(open_worker())
         self._worker_tasks.add(task)

@@ -18,6 +18,8 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from openskills.errors import InvalidArgument
+from openskills.executors.cgroup import find_cgroups
+from openskills.executors.supervisor import is_orphaned
 from openskills.host.app import SkillHostApp, create_app
 from openskills.host.auth import is_loopback
 from openskills.host.connections import HostProtocol
@@ -101,6 +103,8 @@ def serve(settings: Settings, options: HostOptions, listener: socket.socket) -> 
         signal.signal(signal.SIGINT, server.stop_early)
         server.run([listener])
         return
+    # Before there are workers, of which each would find the others in its cgroup.
+    find_cgroups(is_orphaned)
     numbers = HostDirectory()
     try:
         shared = replace(options, numbers=numbers.path, supervisor=os.getpid())

@@ -400,6 +400,7 @@ class SandboxLauncher:
                 hold=proxy is not None,
                 contained=True,
                 user=None if terminal else self._uid,
+                limits=command.limits,
             )
             try:
                 process = await found.supervisor.start(launch)

@@ -192,7 +192,10 @@ class SandboxPool:
         cwd = os.path.normpath(f"{self._root}/{command.cwd}")
         # PWD as set by the shell that starts a command in a new sandbox.
         launch = LaunchRequest(command.argv, {**env, "PWD": cwd}, cwd, dict(enumerate(stdio)), joins=True)
+        cgroup = sandbox.process.cgroup
         try:
+            if cgroup is not None:
+                cgroup.limit(command.limits)
             process = await start_directly(sandbox.line.start, launch)
         except (InvalidArgument, ExecutorUnavailable):
             if sandbox.is_usable:
@@ -204,7 +207,7 @@ class SandboxPool:
         except BaseException:
             self._drop(sandbox)
             raise
-        process.host_pid = sandbox.process.pid
+        process.host_pid, process.cgroup = sandbox.process.pid, cgroup
         process.add_done_callback(lambda end: self._on_exit(sandbox, end))
         return process
 

@@ -5,6 +5,7 @@ thread, because PDEATHSIG depends on threads, and adopts orphans, so that a comm
 Messages are JSON with a length prefix, in both directions; descriptors are sent with the length.
 
     start   id, argv, env, cwd (a path, or the index of a descriptor), umask, user (root only)
+            cgroup      index of a descriptor: the directory of the cgroup in which the command begins, if possible
             fds         {number in the command: index of a descriptor}
             terminal    number of a descriptor of the command that becomes its controlling terminal
             ignored     signals that the command starts with as ignored
@@ -18,7 +19,7 @@ Messages are JSON with a length prefix, in both directions; descriptors are sent
     limit   limits, [[resource, soft, hard]]: of this program, and so of all commands that it starts from now on
     fork    with a descriptor: serve that connection from a new process
 
-    serving pid     started id, pid     ready id     failed id, errno, what
+    serving pid     started id, pid, cgroup (whether it begins there)     ready id     failed id, errno, what
     readers id, readers {thread: how often it was blocked}: empty if unknown, or if others of its threads may print
     exited  id, status, was_ready, cpu_ms, memory_kib, clean (false: some of its processes could not be killed)
 """
@@ -57,6 +58,7 @@ _READS, _SELECTS, _WAITS = (
     if os.uname().machine == "aarch64"
     else ((0, 19), (23, 270), (34, 61, 130, 202, 247))
 )
+_CLONE3, _CLONE_INTO_CGROUP = 435, 1 << 33
 _MAX_INSPECTED = 100
 _TTY = os.makedev(5, 0)
 
@@ -167,7 +169,7 @@ class SupervisorServer:
             theirs, ours = (their_ready, their_go), (ready, go)
             fds.update(zip(message["handshake"], theirs))  # noqa: B905 - must run on Python 3.9
         try:
-            pid = _spawn(message, fds, descriptors)
+            pid, in_cgroup = _spawn(message, fds, descriptors)
         except (OSError, ValueError) as error:
             _close((*theirs, *ours))
             number = getattr(error, "errno", None) or errno.EINVAL
@@ -179,7 +181,7 @@ class SupervisorServer:
         )
         if command.ready >= 0:
             self._poll.register(command.ready, select.POLLIN)
-        self._send(event="started", id=identity, pid=pid)
+        self._send(event="started", id=identity, pid=pid, cgroup=in_cgroup)
 
     def _on_ready(self, descriptor: int) -> None:
         """The command is set up and may begin, because the host is still connected."""
@@ -290,12 +292,13 @@ class SupervisorServer:
         self._send(event="exited", id=identity, status=code, was_ready=command.was_ready, clean=clean, **used)
 
 
-def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") -> int:
-    """Start the command with posix_spawn, which does not copy this process."""
+def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") -> "tuple[int, bool]":
+    """Start the command; returns its pid, and whether it begins in its cgroup."""
     cwd = message["cwd"]
     os.chdir(descriptors[cwd] if isinstance(cwd, int) else cwd)
     os.umask(message.get("umask", 0o077))
     argv, env, terminal = message["argv"], message["env"], message.get("terminal")
+    cgroup: int | None = message.get("cgroup")
     # Target numbers may be in use, so duplicate to free numbers first.
     spare = max([*fds.values(), *fds, 2]) + 1
     actions: list[Any] = [(os.POSIX_SPAWN_DUP2, source, spare + place) for place, source in enumerate(fds.values())]
@@ -306,9 +309,68 @@ def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") 
         actions.append((os.POSIX_SPAWN_OPEN, spare, f"/dev/fd/{terminal}", os.O_RDWR, 0))
         actions.append((os.POSIX_SPAWN_CLOSE, spare))
     defaults, program = _DEFAULT_SIGNALS.difference(message.get("ignored", ())), _find_program(argv[0], env)
-    with _switch_user(message.get("user")):
-        new = not message.get("joins")
-        return os.posix_spawn(program, argv, env, file_actions=actions, setsid=new, setsigdef=defaults, setsigmask=())
+    new, user = not message.get("joins"), message.get("user")
+    if cgroup is not None:
+
+        def begin() -> None:
+            """What posix_spawn does before the program is executed."""
+            if new:
+                os.setsid()
+            if user is not None:
+                os.setgroups([])
+                os.setresgid(user, user, user)
+                os.setresuid(user, user, user)
+            for number in defaults:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            for kind, *words in actions:
+                if kind == os.POSIX_SPAWN_DUP2:
+                    os.dup2(*words)
+                elif kind == os.POSIX_SPAWN_CLOSE:
+                    os.close(*words)
+                else:
+                    os.dup2(os.open(*words[1:]), words[0])
+            os.execve(program, argv, env)  # noqa: S606 - the given program
+
+        pid = _fork_into(descriptors[cgroup], begin, spare + len(fds) + 1)
+        if pid > 0:
+            return pid, True
+    with _switch_user(user):
+        # It does not copy this process.
+        pid = os.posix_spawn(program, argv, env, file_actions=actions, setsid=new, setsigdef=defaults, setsigmask=())
+    return pid, False
+
+
+def _fork_into(cgroup: int, begin: "Callable[[], None]", free: int) -> int:
+    """Fork into a cgroup and `begin` there, without joining it, which is slow; returns 0 if the kernel refuses.
+
+    Raises the error of `begin`, which does not use the descriptor `free`.
+    """
+    import ctypes
+
+    reading, writing = os.pipe()
+    # Flags, three that are not used, the signal at exit, five that are not used, and the cgroup.
+    arguments = struct.pack("11Q", _CLONE_INTO_CGROUP, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, cgroup)
+    # PyDLL keeps the lock of the interpreter, which the child could not take again.
+    pid: int = ctypes.PyDLL(None).syscall(_CLONE3, arguments, len(arguments))
+    if pid == 0:
+        number = errno.EINVAL
+        try:
+            writing = os.dup2(writing, free, False)
+            begin()
+        except OSError as error:
+            number = error.errno or number
+        finally:
+            os.write(writing, b"%d" % number)
+            os._exit(127)
+    os.close(writing)
+    # Ends when the program is executed.
+    failure = os.read(reading, 16)
+    os.close(reading)
+    if pid > 0 and failure:
+        os.waitpid(pid, 0)
+        raise OSError(int(failure), os.strerror(int(failure)))
+    return max(pid, 0)
 
 
 def _add_up(parts: "list[dict[str, int]]") -> "dict[str, int]":

@@ -150,8 +150,9 @@ class LocalIsolation:
     async def start(
         self, registration: Registration, argv: Sequence[str], env: Mapping[str, str], stdio: tuple[int, int, int]
     ) -> SupervisedProcess:
-        launch = LaunchRequest(argv, env, str(self._directory), dict(enumerate(stdio)))
-        return await self._supervisors.start(launch, to_rlimits(to_process_limits(registration.limits)))
+        limits = to_process_limits(registration.limits)
+        launch = LaunchRequest(argv, env, str(self._directory), dict(enumerate(stdio)), limits=limits)
+        return await self._supervisors.start(launch, to_rlimits(limits))
 
     async def close(self) -> None:
         await self._supervisors.close()
@@ -212,12 +213,13 @@ class SandboxIsolation:
             # The user of the sandbox must be able to reach its /etc.
             self._workspaces.chmod(stat.S_IMODE(self._workspaces.stat().st_mode) | stat.S_IXOTH)
         found = await self._get_supervisor(tools, shown, uid)
+        limits = to_process_limits(registration.limits)
         command = build_command_line(
             bwrap=tools.bwrap,
             setpriv=tools.setpriv,
             uid=None,
             marker=found.marker,
-            held=cap_limits(to_process_limits(registration.limits)),
+            held=cap_limits(limits),
             argv=argv,
             terminal=False,
             shell=tools.shell,
@@ -238,6 +240,7 @@ class SandboxIsolation:
                 hold=proxy is not None,
                 contained=True,
                 user=uid,
+                limits=limits,
             )
             try:
                 process = await found.supervisor.start(launch)

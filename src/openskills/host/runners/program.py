@@ -123,6 +123,8 @@ async def run_cold(
         stderr.close()
     if exceeded:
         raise LimitExceeded(exceeded[0])
+    if kept.excess:
+        raise LimitExceeded(kept.excess)
     if end.lost:
         raise ExecutorUnavailable("the supervisor process has ended; try again")
     cut = stdout.count > registration.limits.output_bytes
