@@ -7,7 +7,7 @@ import sys
 from tests.architecture.project import ROOT
 from tests.conftest import RequireProgram
 
-MAX_MODULES = {"one agent turn": 81, "POST /skills/echo:invoke": 26}
+MAX_MODULES = {"one agent turn": 80, "POST /skills/echo:invoke": 26}
 
 
 def test_a_turn_and_an_invocation_stay_within_their_numbers_of_modules(require_program: RequireProgram) -> None:

@@ -478,15 +478,17 @@ class CommandRunner:
                 snapshot = self._snapshots.get(request.skill or "")
                 if snapshot is not None and snapshot.digest != run.digest:
                     return None
-                staged = await stage_inputs(
-                    self._workspace,
-                    request.inputs,
-                    scope=self._scope,
-                    artifacts=self._artifacts,
-                    host_roots=self._rules.host_roots,
-                    pins=self._pins,
-                    run_dir=command.run_dir,
-                )
+                staged: list[StagedInput] = []
+                if request.inputs:
+                    staged = await stage_inputs(
+                        self._workspace,
+                        request.inputs,
+                        scope=self._scope,
+                        artifacts=self._artifacts,
+                        host_roots=self._rules.host_roots,
+                        pins=self._pins,
+                        run_dir=command.run_dir,
+                    )
                 if request.editor_text is not None:
                     root, text = self._workspace.root, request.editor_text
                     files = build_editor_files(text, root=root, run=run.id, env=command.env)

@@ -273,8 +273,6 @@ async def stage_inputs(
     Raises `InvalidArgument` for missing sources, `ForbiddenPath` for forbidden ones, `LimitExceeded` for a directory of
     more than 10,000 files.
     """
-    if not specs:
-        return []
     with span("workspace.stage.inputs", {"workspace.inputs": len(specs)}) as watched:
         watched.show({"workspace.sources": [spec.source for spec in specs]})
         planned = plan_inputs(specs, run_dir=run_dir)
