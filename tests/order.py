@@ -44,8 +44,9 @@ GROUPS = (
         ),
     ),
     Group(40, ("tests/executors/test_con", "tests/executors/container/", "tests/host/runners/test_docker.py")),
+    Group(20, ("tests/architecture/",)),
 )
-"""Those with a Ray cluster, attacks, a browser, pages, benchmarks, database servers, and containers."""
+"""Those with a Ray cluster, attacks, a browser, pages, benchmarks, database servers, containers, and our parsed code."""
 
 
 @dataclass(slots=True)
