@@ -1,8 +1,12 @@
-"""A real container engine for tests, shared by all of them; `scripts/test_engine.py` runs it."""
+"""A real container engine for tests, shared by all of them; `scripts/test_engine.py` runs it.
+
+`python -m tests.container_engine` makes its image on a machine that has none yet, if it can.
+"""
 
 import fcntl
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -127,3 +131,16 @@ def _started(directory: Path) -> TestEngine:
             raise RuntimeError(f"the container engine for tests did not start:\n{said}")
         time.sleep(0.05)
     return engine
+
+
+def main() -> None:
+    """Run the engine once, so that it has its image, unless it ran before."""
+    directory = cache_directory()
+    can = os.geteuid() == 0 and all(map(shutil.which, NEEDED))
+    if can and not (directory / "data").exists():
+        with engine_in(directory):
+            pass
+
+
+if __name__ == "__main__":
+    main()

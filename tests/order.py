@@ -44,8 +44,18 @@ GROUPS = (
         ),
     ),
     Group(40, ("tests/executors/test_con", "tests/executors/container/", "tests/host/runners/test_docker.py")),
+    Group(
+        40,
+        (
+            "tests/executors/programs/",
+            "tests/host/runners/test_isolation_sandboxed.py",
+            "tests/host/runners/test_python.py",
+        ),
+    ),
+    Group(20, ("tests/architecture/",)),
 )
-"""Those with a Ray cluster, attacks, a browser, pages, benchmarks, database servers, and containers."""
+"""Those with a Ray cluster, attacks, a browser, pages, benchmarks, database servers, containers, scripts started
+cold and warm, and our parsed code."""
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ import pytest
 from tests.architecture.project import package_sources
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def _sources_are_forgotten() -> Iterator[None]:
-    """Each module reads and parses the package once; a million objects are nothing to leave to the tests behind it."""
+    """The package is read and parsed once; a million objects are nothing to leave to the tests behind these."""
     yield
     package_sources.cache_clear()

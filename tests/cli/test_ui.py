@@ -27,7 +27,7 @@ def ui_process(directory: Path, *arguments: str) -> Generator[tuple[WarmProcess,
         eventually(lambda: b"\n" in output.read_bytes() or process.poll() is not None, 60)
         assert process.poll() is None, errors.read_text()
         link = output.read_text().strip()
-        with httpx2.Client(base_url=link.partition("/?")[0]) as client:
+        with httpx2.Client(verify=False, base_url=link.partition("/?")[0]) as client:
             eventually(lambda: is_ready(client), 60)
         yield process, link
     finally:
@@ -41,7 +41,7 @@ def test_ui_prints_a_link_that_opens_the_skills_of_a_folder_and_ends_with_ctrl_c
     skill_writer(tmp_path, "more")("other-skill", "Does what another test wants.")
     with ui_process(tmp_path, "skills", "--skills", "more", "--port", "0") as (process, link):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}", link)
-        with httpx2.Client(follow_redirects=True) as client:
+        with httpx2.Client(verify=False, follow_redirects=True) as client:
             page = client.get(link)
             assert page.status_code == 200
             assert "token" not in str(page.url)

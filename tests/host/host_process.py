@@ -46,7 +46,7 @@ class HostProcess:
 
     def slow(self) -> httpx2.Response:
         """Call the skill that waits, with a connection of its own."""
-        with httpx2.Client(base_url=self.url, timeout=60) as client:
+        with httpx2.Client(verify=False, base_url=self.url, timeout=60) as client:
             return client.post("/skills/slow:invoke", json={"input": {"folder": str(self.folder)}})
 
     def children(self) -> set[int]:
@@ -89,7 +89,7 @@ def host_process(directory: Path, *arguments: str, **environment: str) -> Genera
         eventually(lambda: b"serving " in errors.read_bytes() or process.poll() is not None, 60)
         found = re.search(r"on (http://\S+)", errors.read_text())
         assert found is not None, errors.read_text()
-        with httpx2.Client(base_url=found[1], timeout=60) as client:
+        with httpx2.Client(verify=False, base_url=found[1], timeout=60) as client:
             eventually(lambda: is_ready(client), 60)
             yield HostProcess(process, found[1], client, folder, errors, output)
     finally:

@@ -172,7 +172,7 @@ def served(
         try:
             eventually(lambda: server.started or not thread.is_alive())
             assert server.started
-            with httpx2.Client(base_url=url, timeout=20) as client:
+            with httpx2.Client(verify=False, base_url=url, timeout=20) as client:
                 eventually(lambda: client.get("/readyz").status_code == 200)
                 yield Served(url, client, app, server, table, log)
         finally:

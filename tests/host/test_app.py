@@ -194,7 +194,7 @@ def test_other_routes_can_be_added_to_the_application(tmp_path: Path) -> None:
 def test_the_host_serves_below_a_root_path(tmp_path: Path) -> None:
     with served(tmp_path) as host:
         host.server.config.root_path = "/api"
-        with httpx2.Client(base_url=host.url) as client:
+        with httpx2.Client(verify=False, base_url=host.url) as client:
             assert client.get("/healthz").status_code == 200
             assert client.post("/skills/echo:invoke", json={"input": {"text": "a"}}).status_code == 200
             assert client.get("/openapi.json").json()["servers"] == [{"url": f"{host.url}/api"}]

@@ -251,7 +251,7 @@ def test_of_two_messages_at_once_one_is_refused(tmp_path: Path) -> None:
         found: list[int] = []
 
         def send() -> None:
-            with httpx2.Client(base_url=talk.host.url, timeout=30) as client:
+            with httpx2.Client(verify=False, base_url=talk.host.url, timeout=30) as client:
                 answer = client.post(f"/conversations/{identity}/messages", json={"text": "hello"})
                 found.append(answer.status_code)
 

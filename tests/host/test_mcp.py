@@ -59,7 +59,7 @@ def host(tmp_path: Path, skills: Path) -> Iterator[Served]:
 async def connected(host: Served, key: str = "", mode: str = "auto", query: str = "") -> AsyncGenerator[Any]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        httpx2.AsyncClient(verify=False, headers=headers, timeout=60) as http,
         Client(streamable_http_client(f"{host.url}/mcp{query}", http_client=http), mode=cast("Any", mode)) as client,
     ):
         yield client
@@ -407,7 +407,7 @@ async def test_a_broken_connection_of_the_handshake_era_ends_its_command(host: S
     path = tmp_path / "pid"
     accept = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
     information = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    async with httpx2.AsyncClient(base_url=host.url, timeout=60) as client:
+    async with httpx2.AsyncClient(verify=False, base_url=host.url, timeout=60) as client:
         first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": information}
         opened = await client.post("/mcp", json=first, headers=accept)
         headers = {**accept, "Mcp-Session-Id": opened.headers["mcp-session-id"]}
@@ -461,7 +461,7 @@ async def test_clients_are_told_when_the_skills_of_the_host_change(tmp_path: Pat
     chosen = HostOptions(skills=(skills,))
     with served(tmp_path, options=chosen, executor="local", allow_local=True) as host:
         async with (
-            httpx2.AsyncClient(timeout=60) as http,
+            httpx2.AsyncClient(verify=False, timeout=60) as http,
             Client(
                 streamable_http_client(f"{host.url}/mcp", http_client=http), mode="legacy", message_handler=on_message
             ) as client,
@@ -497,7 +497,7 @@ async def test_a_client_whose_event_stream_ends_loses_its_session_unless_it_come
         endpoint = McpEndpoint(server, max_body=100_000, disconnect_grace=0.05)
         await endpoint.start()
         async with listening(endpoint) as url:
-            async with httpx2.AsyncClient(timeout=60) as http:
+            async with httpx2.AsyncClient(verify=False, timeout=60) as http:
                 transport = streamable_http_client(url, http_client=http, terminate_on_close=False)
                 async with Client(transport, mode="legacy") as client:
                     await client.call_tool("skill_load", {"skill": "report"})

@@ -125,7 +125,7 @@ def test_several_workers_share_a_port_and_die_with_who_started_them(tmp_path: Pa
             assert host.invoke("echo", {"text": "a"}).status_code == 200
         run = host.client.post("/skills/echo:invoke?mode=async", json={"input": {"text": "a"}}).headers["location"]
         for _ in range(10):
-            with httpx2.Client(base_url=host.url) as another:
+            with httpx2.Client(verify=False, base_url=host.url) as another:
                 assert another.get(run).status_code == 200
         workers = _children_of(host.process.pid)
         host.end(signal.SIGKILL)
@@ -177,7 +177,7 @@ def test_any_asgi_server_can_serve_the_application(tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as out:
         server = subprocess.Popen(line, cwd=tmp_path, env=variables(tmp_path), stdout=out, stderr=out)
     try:
-        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        with httpx2.Client(verify=False, base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             eventually(lambda: is_ready(client), 60)
             answer = client.post("/skills/echo:invoke", json={"input": {"text": "hello"}})
             assert answer.json()["data"] == {"echoed": "hello"}
@@ -299,7 +299,7 @@ class KeyedCalls:
         (directory / "skills_cli" / "counter.py").write_text(COUNTER)
 
     def call(self, url: str, verb: str = "invoke", timeout: float = 60) -> httpx2.Response:
-        with httpx2.Client(base_url=url, timeout=timeout) as client:
+        with httpx2.Client(verify=False, base_url=url, timeout=timeout) as client:
             body, headers = {"input": {"file": str(self.file)}}, {"Idempotency-Key": "k"}
             return client.post(f"/skills/counter:{verb}", json=body, headers=headers)
 
@@ -426,7 +426,7 @@ def test_behind_a_real_nginx_a_key_is_required(
         with (tmp_path / "nginx.log").open("wb") as log:
             proxy = subprocess.Popen([nginx, "-p", str(tmp_path), "-c", str(config)], stderr=log)
         try:
-            with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            with httpx2.Client(verify=False, base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
                 eventually(lambda: is_ready(client), 60)
                 body = {"input": {"text": "a"}}
                 for path in ("/skills/echo:invoke", "/skills/echo:stream"):

@@ -129,7 +129,7 @@ def test_the_same_key_sent_to_both_is_executed_once_and_after_a_kill_it_is_inter
 
         def call() -> None:
             try:
-                with httpx2.Client(base_url=first.url, timeout=60) as client:
+                with httpx2.Client(verify=False, base_url=first.url, timeout=60) as client:
                     client.post("/skills/slow:invoke", json={"input": asked}, headers={"Idempotency-Key": "two"})
             except httpx2.TransportError as error:
                 failed.append(str(error))
@@ -193,7 +193,7 @@ def test_while_postgresql_restarts_calls_get_503_and_no_acknowledged_result_is_l
         stop = threading.Event()
 
         def call(host: HostProcess, name: str) -> None:
-            with httpx2.Client(base_url=host.url, timeout=60) as client:
+            with httpx2.Client(verify=False, base_url=host.url, timeout=60) as client:
                 number = 0
                 while not stop.is_set():
                     number += 1

@@ -60,7 +60,7 @@ class CutOffHost:
         eventually(lambda: bool(first.children()), 60)
 
     def _call(self) -> None:
-        with httpx2.Client(base_url=self.first.url, timeout=120) as client:
+        with httpx2.Client(verify=False, base_url=self.first.url, timeout=120) as client:
             self._answers.append(client.post("/skills/slow:invoke", json={"input": self.asked}, headers=KEY))
 
     def end_skill(self) -> httpx2.Response:
@@ -133,7 +133,7 @@ def test_a_stream_whose_result_cannot_be_stored_ends_with_an_error_and_can_be_re
 
     def read() -> None:
         with (
-            httpx2.Client(base_url=cut_off.first.url, timeout=120) as client,
+            httpx2.Client(verify=False, base_url=cut_off.first.url, timeout=120) as client,
             client.stream("POST", "/skills/slow:stream", json={"input": cut_off.asked}, headers=more) as answer,
         ):
             lines.extend(answer.iter_lines())

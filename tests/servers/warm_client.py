@@ -43,7 +43,11 @@ def main(address: str, *arguments: str) -> "NoReturn":
     answer = b""
     # The number of the process, then its status. A signal may come between them.
     while len(answer) < 8:
-        answer += connection.recv(8 - len(answer))
+        piece = connection.recv(8 - len(answer))
+        if not piece:
+            # The warm program has ended, and with it what it ran.
+            _end(-signal.SIGKILL)
+        answer += piece
     _end(int.from_bytes(answer[4:], "big", signed=True))
 
 

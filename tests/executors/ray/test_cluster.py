@@ -681,7 +681,7 @@ def check_host(directory: Path, address: str, node: str) -> None:
     headers = {"Authorization": f"Bearer {key_in(directory, 'chief', role='admin')}"}
     with (
         served(directory, executor=f"ray:{address}") as host,
-        httpx2.Client(base_url=host.url, headers=headers, timeout=60) as client,
+        httpx2.Client(verify=False, base_url=host.url, headers=headers, timeout=60) as client,
     ):
         # It does not wait for the cluster.
         assert "openskills_cluster_up 0" in client.get("/metrics").text

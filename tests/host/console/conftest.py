@@ -68,10 +68,12 @@ class ConsoleHost:
 
     def client(self) -> httpx2.Client:
         """An HTTP client that is logged in, without a browser."""
-        with httpx2.Client() as first:
+        with httpx2.Client(verify=False) as first:
             cookies = first.get(self.create_link()).cookies
         headers = {"Origin": self.url}
-        return httpx2.Client(base_url=self.url, timeout=30, headers=headers, cookies=cookies, follow_redirects=True)
+        return httpx2.Client(
+            verify=False, base_url=self.url, timeout=30, headers=headers, cookies=cookies, follow_redirects=True
+        )
 
     def page(self, path: str = "/", *, locale: str = "en-US", link: str | None = None, **options: Any) -> Page:
         """A page of a new browser that is logged in. Errors in it and requests to elsewhere fail the test."""

@@ -88,7 +88,9 @@ def test_administration_needs_the_role(tmp_path: Path, browser: Browser) -> None
             answer = client.request(method, f"/admin/{path}", headers={"Authorization": f"Bearer {runner}"})
             assert answer.status_code == 403
             assert "admin is needed" in answer.json()["error"]["message"]
-        with httpx2.Client(base_url=console.url, headers={"Authorization": f"Bearer {admin}"}, timeout=60) as ops:
+        with httpx2.Client(
+            verify=False, base_url=console.url, headers={"Authorization": f"Bearer {admin}"}, timeout=60
+        ) as ops:
             status = ops.get("/admin/status").json()["data"]
             assert (status["status"], status["skills"]["ready"]) == ("ready", 1)
             (process,) = status["processes"]

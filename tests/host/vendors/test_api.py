@@ -180,7 +180,7 @@ def test_a_page_of_another_site_may_not_upload(host: Served) -> None:
 @asynccontextmanager
 async def connected(host: Served, headers: dict[str, str]) -> AsyncGenerator[Any]:
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        httpx2.AsyncClient(verify=False, headers=headers, timeout=60) as http,
         Client(streamable_http_client(f"{host.url}/mcp", http_client=http), mode=cast("Any", "auto")) as client,
     ):
         yield client

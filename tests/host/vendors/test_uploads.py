@@ -297,7 +297,7 @@ def test_of_two_uploads_of_one_name_at_the_same_time_one_wins(host: Served) -> N
     answers: list[httpx2.Response] = []
 
     def upload(word: str) -> None:
-        with httpx2.Client(base_url=host.url, timeout=60) as client:
+        with httpx2.Client(verify=False, base_url=host.url, timeout=60) as client:
             answers.append(client.post("/v1/skills", files=form_of(skill_files(word=word))))
 
     threads = [threading.Thread(target=upload, args=(f"W{number}",)) for number in range(6)]
@@ -310,7 +310,7 @@ def test_of_two_uploads_of_one_name_at_the_same_time_one_wins(host: Served) -> N
     versions: list[str] = []
 
     def add(word: str) -> None:
-        with httpx2.Client(base_url=host.url, timeout=60) as client:
+        with httpx2.Client(verify=False, base_url=host.url, timeout=60) as client:
             found = client.post(f"/v1/skills/{made['id']}/versions", files=form_of(skill_files(word=word)))
             versions.append(found.json()["version"])
 
