@@ -374,6 +374,19 @@ def test_when_one_worker_dies_the_other_answers_its_key_at_once(tmp_path: Path) 
     assert calls.executions() == 1
 
 
+def test_a_worker_that_dies_while_it_is_asked_whether_it_is_alive_is_replaced_at_once(tmp_path: Path) -> None:
+    with host_process(tmp_path, "--workers", "2") as host:
+        children = _children_of(host.process.pid)
+        workers = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(workers) == 2
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        eventually(lambda: "poll" in Path(f"/proc/{host.process.pid}/wchan").read_text())
+        for pid in workers:
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: is_ready(host.client))
+
+
 def test_a_run_of_a_host_that_was_killed_is_interrupted_as_soon_as_the_next_one_serves(tmp_path: Path) -> None:
     with host_process(tmp_path) as host:
         run = host.client.post("/skills/slow:invoke?mode=async", json={"input": {"folder": str(host.folder)}})

@@ -108,7 +108,7 @@ def serve(settings: Settings, options: HostOptions, listener: socket.socket) -> 
     numbers = HostDirectory()
     try:
         shared = replace(options, numbers=numbers.path, supervisor=os.getpid())
-        Multiprocess(_build_config(settings, shared), sockets=[listener]).run()
+        _HostWorkers(_build_config(settings, shared), sockets=[listener]).run()
     finally:
         numbers.remove()
 
@@ -148,6 +148,16 @@ class _HostServer(uvicorn.Server):
         """
         if not self._takes_signals:
             self.should_exit = True
+
+
+class _HostWorkers(Multiprocess):
+    """The worker processes. One that dies is replaced at once, also while it is asked whether it is alive."""
+
+    def keep_subprocess_alive(self) -> None:
+        for process in self.processes:
+            # As long as this process has a copy of a worker's end of the pipe, it would wait for an answer of the dead.
+            process.child_conn.close()
+        super().keep_subprocess_alive()
 
 
 def _build_config(settings: Settings, options: HostOptions) -> uvicorn.Config:
