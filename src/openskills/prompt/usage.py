@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -184,10 +184,14 @@ class Ledger:
     def sum(self) -> RequestTokens:
         """The sum of all requests."""
         new, self._not_summed = [self._sum, *self._not_summed], []
+        skills: dict[str, int] = {}
+        for one in new:
+            for skill, tokens in one.by_skill.items():
+                skills[skill] = skills.get(skill, 0) + tokens
         self._sum = RequestTokens(
             sum(one.total for one in new),
             {layer: sum(one.by_layer.get(layer, 0) for one in new) for layer in PromptLayer},
-            dict(sum((Counter(one.by_skill) for one in new), Counter[str]())),
+            skills,
             sum(one.unchanged for one in new),
             sum(one.before for one in new),
             any(one.estimated for one in new),

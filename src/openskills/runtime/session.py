@@ -339,9 +339,10 @@ class SkillSession:
         """
         self._check_open()
         layer = self._overviews.get()
-        plain: list[Mapping[str, Any]] = [
-            cast("dict[str, Any]", message) if type(message) is dict else _to_mapping(message) for message in messages
-        ]
+        plain: list[Any] = list(messages)
+        # Almost always, all of them are dicts.
+        if not {dict}.issuperset(map(type, plain)):
+            plain = list(map(_to_mapping, plain))
         given = self._memory.read(plain, self._mode)
         self._shared.uploads.add_from_messages(plain[given.same :])
         self._follow_messages(given.history.position, new_turn)
