@@ -15,7 +15,7 @@ sys.path.append(sys.path.pop(0))
 
 from cache_adk import adk, calls_of, lookup, recording
 from context_held import held
-from context_talk import SYSTEM, of_data
+from context_talk import SYSTEM, WARM_UPS, of_data
 from trpc_process import serve
 
 
@@ -51,7 +51,8 @@ class Peer:
         """Do what the request says."""
         if request["do"] == "hold":
             return await self._hold(request["turns"])
-        await self._toolset.build()
+        for _ in range(WARM_UPS):
+            await self._toolset.build()
         return {"seconds": await self._toolset.build()}
 
     async def _hold(self, turns: list[dict[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import corpus
 from context_ours import Talk, names_of, talk_over
 from context_peers import ADK, DEEPAGENTS, NOT_TRIED, PYDANTIC, holding
-from context_talk import Turn, as_data, long_turn
+from context_talk import WARM_UPS, Turn, as_data, long_turn
 from readings import take_turns, timed_takes
 from report import Bar, Target
 from running_part import NotMeasured, Part, Surroundings, raw_series, series_table
@@ -38,8 +38,9 @@ token ledger. "{REFRESHED}" calls `catalog.refresh()` first, which checks every 
 its own runner and texts in tool results; only its two request processors for skills are timed, except in "{WHOLE}".
 "{PLAIN}" is what `SkillToolSet(paths=...)` creates, the cached variants are `create_default_skill_repository`. Its
 list of skills is unlimited; ours is limited to 8,000 tokens, with a search tool for larger catalogs. OpenSkill,
-deepagents and google-adk build each request twice and the second time is measured, so that all of them have their
-data in the processor's caches. OpenSkill only reads what is new in a request: "{GROWN}" has one new message.
+deepagents and google-adk build each request {WARM_UPS} times before the one that is measured, so that all of them find
+the processor at its speed and their data in its caches. OpenSkill only reads what is new in a request: "{GROWN}" has
+one new message.
 
 "{FLOOR}" is the baseline: append the list of skills to the system message and build a list of messages. "{COPIED}" is
 `copy.deepcopy` of them. deepagents 0.7.32, google-adk 2.13.0 and pydantic-ai-skills 2.1.0 play the same conversation
@@ -171,7 +172,8 @@ def _alternating(talk: Talk) -> Callable[[], object]:
 
 def _timed(build: Callable[[], object]) -> Way:
     async def once() -> float:
-        build()
+        for _ in range(WARM_UPS):
+            build()
         begin = time.perf_counter()
         build()
         return time.perf_counter() - begin

@@ -10,6 +10,9 @@ LOOKED = "\n".join(
 )
 """What the application's own tool answers, always."""
 
+WARM_UPS = 20
+"""How often a request is built before it is timed: a processor that was idle takes a while to reach its speed."""
+
 LOAD, SELECT, LOOK = "load", "select", "look"
 
 
