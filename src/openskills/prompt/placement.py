@@ -89,6 +89,7 @@ class MessageMemory:
         self._originals: dict[int, Message] = {}
         self._replay = HistoryReplay(LoadMode.TURN)
         self._replayed = 0
+        self._read: tuple[LoadMode, TextHistory] | None = None
         self._last: tuple[object, TextHistory, PromptRequest, int] | None = None
         self._made_count = 0
         self._made: dict[int, _MadeMessage] = {}
@@ -105,6 +106,9 @@ class MessageMemory:
             same = last
         if same < max(len(messages), len(copies)):
             copies[same:] = map(_copy_plain, messages[same:])
+        elif self._read is not None and self._read[0] is mode and not self._originals:
+            # All of them are those of the last request.
+            return GivenMessages(list(messages), self._read[1], same, same)
         originals = {index: message for index, message in self._originals.items() if index < same}
         for index in range(same, len(messages) if self._sent else same):
             message = messages[index]
@@ -119,6 +123,7 @@ class MessageMemory:
         self._replay.add_all([message for message in found[self._replayed : same] if message is not _NOTHING])
         self._replayed = same
         history = self._replay.continue_with([message for message in found[same:] if message is not _NOTHING])
+        self._read = (mode, history)
         kept = [message for message in found if message is not _NOTHING] if originals else list(messages)
         return GivenMessages(kept, history, same, self._replay.count)
 

@@ -166,8 +166,9 @@ class Ledger:
         self._not_summed: list[RequestTokens] = []
         self._sent: list[FlatMessage] = []
         self._each: list[int] = []
-        self._parts: Sequence[PromptPart] | None = None
-        self._by_part: tuple[Mapping[PromptLayer, int], Mapping[str, int]] = ({}, {})
+        self._total = 0
+        self._parts: tuple[Sequence[PromptPart], str] | None = None
+        self._by_part: tuple[Mapping[PromptLayer, int], Mapping[str, int], int] = ({}, {}, 0)
         self._counts = TokenCountCache(estimate_tokens)
 
     @property
@@ -223,30 +224,39 @@ class Ledger:
         flat = flatten_messages(now[unchanged if same else 0 :])
         if tools and not same:
             flat.insert(0, FlatMessage(PromptLayer.TOOLS, (tools,)))
-        had = sum(each)
-        self._sent = [*sent[:same], *flat]
-        self._each = [*each[:same], *(sum(map(self._counts, message.texts)) for message in flat)]
-        total = sum(self._each)
-        layers, skills = self._count_parts(parts)
-        layers = {**layers, PromptLayer.TOOLS: self._counts(tools) if tools else 0}
-        layers[PromptLayer.OTHER] = max(0, total - sum(layers.values()))
+        # Only what follows the first `same` messages is counted and compared.
+        old, old_each = sent[same:], each[same:]
+        sent[same:] = flat
+        each[same:] = new_each = [sum(map(self._counts, message.texts)) for message in flat]
+        had, kept = self._total, self._total - sum(old_each)
+        self._total = total = kept + sum(new_each)
+        layers, skills, added = self._count_parts(parts, tools)
         found = RequestTokens(
-            total, layers, skills, self._count_unchanged(sent, same), had, self._counts.count is estimate_tokens
+            total,
+            {**layers, PromptLayer.OTHER: max(0, total - added)},
+            skills,
+            kept + self._count_unchanged(old, flat, new_each),
+            had,
+            self._counts.count is estimate_tokens,
         )
-        self._counts.limit(4 * len(self._sent) + 64)
+        self._counts.limit(4 * len(sent) + 64)
         self.add(found)
         return found
 
-    def _count_unchanged(self, before: Sequence[FlatMessage], same: int) -> int:
-        """The tokens of the common beginning with the request before; the first `same` messages are equal."""
-        for index, old in enumerate(before[same : len(self._sent)], same):
-            if old != self._sent[index]:
-                return sum(self._each[:index]) + _count_common(old, self._sent[index], self._counts)
-        return sum(self._each[: len(before)])
+    def _count_unchanged(self, old: Sequence[FlatMessage], new: Sequence[FlatMessage], each: Sequence[int]) -> int:
+        """The tokens of the common beginning of two lists of messages; `each` are those of the new ones."""
+        tokens = 0
+        for one, other, size in zip(old, new, each, strict=False):
+            if one != other:
+                return tokens + _count_common(one, other, self._counts)
+            tokens += size
+        return tokens
 
-    def _count_parts(self, parts: Sequence[PromptPart]) -> tuple[Mapping[PromptLayer, int], Mapping[str, int]]:
-        """The tokens of added texts by layer and by skill."""
-        if parts != self._parts:
+    def _count_parts(
+        self, parts: Sequence[PromptPart], tools: str
+    ) -> tuple[Mapping[PromptLayer, int], Mapping[str, int], int]:
+        """The tokens of added texts and tools by layer, by skill, and in all."""
+        if (parts, tools) != self._parts:
             layers = dict.fromkeys(PromptLayer, 0)
             skills: dict[str, int] = {}
             for part in parts:
@@ -254,7 +264,8 @@ class Ledger:
                 layers[part.layer] += tokens
                 if part.skill:
                     skills[part.skill] = skills.get(part.skill, 0) + tokens
-            self._parts, self._by_part = tuple(parts), (layers, skills)
+            layers[PromptLayer.TOOLS] = self._counts(tools) if tools else 0
+            self._parts, self._by_part = (tuple(parts), tools), (layers, skills, sum(layers.values()))
         return self._by_part
 
     def add(self, request: RequestTokens) -> None:

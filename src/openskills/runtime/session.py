@@ -41,7 +41,7 @@ from openskills.session.state import (
 from openskills.telemetry.context import bind
 from openskills.telemetry.metrics import count
 from openskills.telemetry.spans import execute_tool
-from openskills.tools.loaded_texts import LoadedTexts
+from openskills.tools.loaded_texts import LoadedTexts, VisibleTexts
 from openskills.tools.names import EXEC, INTERACTIVE, RUN, ToolProfile, build_continuation_hint
 from openskills.tools.registry import TOOLS, build_unknown_tool_error, select_tools
 from openskills.tools.run import RunPlan, prepare_run
@@ -192,6 +192,7 @@ class SkillSession:
         self._presented: dict[str, int] = {}
         # Skills that are loaded already have their place in the history that will be passed to `context`.
         self._had_place = set(self._get_view().list_loaded())
+        self._last_placed: tuple[VisibleTexts | None, tuple[str, ...]] = (None, ())
         self._notices: dict[str, str] = {}
         self._shell: WorkspaceShell | None = None
         self.ledger = Ledger()
@@ -342,12 +343,12 @@ class SkillSession:
         plain: list[Any] = list(messages)
         # Almost always, all of them are dicts.
         if not {dict}.issuperset(map(type, plain)):
-            plain = list(map(_to_mapping, plain))
+            plain = list(map(_to_dict, plain))
         given = self._memory.read(plain, self._mode)
         self._shared.uploads.add_from_messages(plain[given.same :])
         self._follow_messages(given.history.position, new_turn)
         placed = self._build_request(given, layer)
-        sent = [dict(message) for message in placed.messages]
+        sent = list(map(dict[str, Any].copy, cast("list[dict[str, Any]]", placed.messages)))
         unchanged = placed.unchanged
         if self._options.before_model is not None:
             seen = ModelCall(self.scope.session, self.agent, self.loaded_skills(), sent)
@@ -499,8 +500,9 @@ class SkillSession:
         shown = sight.skills
         for skill in sight.gone:
             self._unload_missing(skill, "it is not available any more")
-        now = self._get_view()
-        self._notices = {name: line for name, line in self._notices.items() if not now.is_loaded(name)}
+        if self._notices:
+            now = self._get_view()
+            self._notices = {name: line for name, line in self._notices.items() if not now.is_loaded(name)}
         for skill, doc in sight.missing:
             self._notices[f"{skill}/{doc}"] = f"[Missing] {doc} of {skill} can no longer be read"
         placed = self._place(given, layer, shown)
@@ -510,8 +512,11 @@ class SkillSession:
                 self._unload_missing(skill, "its text left the conversation; call skill_load to read it again")
             if lost:
                 placed = self._place(given, layer, [one for one in shown if one.skill not in lost])
-        self._had_place = {one.skill for one in shown} - set(placed.restored)
-        self._presented = {one.skill: view.entries[one.skill].loaded for one in shown}
+        # Whatever is loaded or unloaded makes it another object.
+        if sight is not self._last_placed[0] or placed.restored != self._last_placed[1]:
+            self._last_placed = (sight, placed.restored)
+            self._had_place = {one.skill for one in shown} - set(placed.restored)
+            self._presented = {one.skill: view.entries[one.skill].loaded for one in shown}
         count("openskills.skill.fallbacks", len(placed.restored))
         return placed
 
@@ -573,13 +578,13 @@ def _add_evictions(result: ToolResult, before: Iterable[str], after: AgentView) 
     return replace(result, text=f"{result.text}\n{lines}", data={**result.data, "evicted": evicted})
 
 
-def _to_mapping(message: Any) -> Mapping[str, Any]:
+def _to_dict(message: Any) -> dict[str, Any]:
     if isinstance(message, Mapping):
-        return cast("Mapping[str, Any]", message)
+        return dict(cast("Mapping[str, Any]", message))
     if not hasattr(message, "model_dump"):
         found = type(message).__name__
         raise InvalidArgument("messages", f"expected mappings with role and content, got {found}")
-    return cast("Mapping[str, Any]", message.model_dump(exclude_none=True))
+    return message.model_dump(exclude_none=True)
 
 
 class ResultTexts:
