@@ -98,9 +98,9 @@ class Chat(Terminal):
             self.type("\x03")
             presses += 1
             if self.writes_within(5.0):
-                assert self.more()
+                assert self.more(), f"the program ended after {presses} times Ctrl-C: {self.screen!r}"
         while presses > 1 and self.writes_within(2.0):
-            assert self.more()
+            assert self.more(), f"the program ended after {presses} times Ctrl-C: {self.screen!r}"
         self._read_to = self.screen.rindex(PROMPT) + len(PROMPT)
 
     def say(self, text: str) -> str:

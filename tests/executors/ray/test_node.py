@@ -37,6 +37,44 @@ async def test_a_node_keeps_the_promises_of_its_executor(
         await check_executor(cluster.executor, groups=[group])
 
 
+async def test_a_workspace_waits_for_room_and_is_refused_with_the_load_of_the_nodes(tmp_path: Path) -> None:
+    options = RayOptions(executor="local", max_workspaces=1, queue_timeout=0.5)
+    async with plain_cluster(tmp_path, options, nodes=3) as cluster, cluster.executor() as executor:
+        opened = [await executor.open(f"full-{number}") for number in range(3)]
+        with pytest.raises(TooManyRequests, match=r"open workspaces: [\w-]+ 1/1, [\w-]+ 1/1, [\w-]+ 1/1"):
+            await executor.open("full-3")
+        await opened[0].close()
+        assert (await executor.open("full-3")).node == opened[0].node
+
+
+async def test_a_command_waits_for_others_and_is_refused_after_the_deadline(tmp_path: Path) -> None:
+    options = RayOptions(executor="local", max_commands=1, queue_timeout=0.5)
+    async with plain_cluster(tmp_path, options) as cluster, cluster.executor() as executor:
+        workspace = await executor.open("busy")
+        running = await workspace.start(Command(("sleep", "600")))
+        with pytest.raises(
+            TooManyRequests, match=r"1 commands run on this node, the maximum; none ended within 0\.5 s"
+        ):
+            await workspace.start(Command(("true",)))
+        await running.kill()
+        assert (await (await workspace.start(Command(("true",)))).wait()).exit_code == 0
+
+
+async def test_a_command_is_refused_at_once_if_too_many_wait(tmp_path: Path) -> None:
+    options = RayOptions(executor="local", lease=1.0, max_commands=1, max_queue=1, queue_timeout=300)
+    async with plain_cluster(tmp_path, options) as cluster, cluster.executor() as executor:
+        workspace = await executor.open("queue")
+        running = await workspace.start(Command(("sleep", "600")))
+        waiting = asyncio.ensure_future(workspace.start(Command(("true",))))
+        async with asyncio.timeout(60):
+            while not any(node["queued_commands"] for node in (await executor.status())["nodes"]):
+                await asyncio.sleep(0.05)
+        with pytest.raises(TooManyRequests, match="and 1 wait; try again later"):
+            await workspace.start(Command(("true",)))
+        await running.kill()
+        assert (await (await waiting).wait()).exit_code == 0
+
+
 async def test_a_workspace_that_cannot_be_saved_stays_on_the_drained_node(tmp_path: Path) -> None:
     options = RayOptions(executor="local", checkpoint_delay=600)
     async with plain_cluster(tmp_path, options, nodes=2) as cluster:

@@ -283,7 +283,7 @@ def test_the_list_of_runs_goes_on_where_a_browser_has_left_it(runs_console: Cons
         found = re.search(r'hx-sse:connect="([^"]+after=(\w+))"', page.text)
         assert found is not None
         address, mark = found[1].replace("&amp;", "&"), found[2]
-        first = start(client, "read line")
+        first = start(client, "sleep 1000")
         html, later = read_list(client, address, mark)
         assert f"row-{first}" in html
         assert later != mark
