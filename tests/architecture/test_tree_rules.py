@@ -16,9 +16,12 @@ IMPLEMENTED_FOR_OTHERS = {
     "handle_error": "socketserver calls it",
     "send_400_response": "uvicorn calls it",
     "datagram_received": "asyncio calls it",
-    **dict.fromkeys(("get_instructions", "get_toolset", "get_workspace"), "Pydantic AI calls it"),
+    "get_help": "Click calls it",
+    "abefore_agent": "LangChain calls it",
+    **dict.fromkeys(("get_instructions", "get_toolset", "get_workspace", "working_dir"), "Pydantic AI calls it"),
     **dict.fromkeys(("deserialize_session_state", "hydrate_workspace", "supports_pty"), "the Agents SDK calls it"),
-    **dict.fromkeys(("pty_write_stdin", "pty_terminate_all"), "the Agents SDK calls it"),
+    **dict.fromkeys(("persist_workspace", "pty_exec_start", "pty_write_stdin"), "the Agents SDK calls it"),
+    "pty_terminate_all": "the Agents SDK calls it",
 }
 USERS = ("benchmarks/", "docs/", "examples/", "scripts/", "skills/", "skills_cli/", "README")
 PINS = ("constraints.txt", "requirements.txt", ".lock")
@@ -163,7 +166,27 @@ def test_a_function_that_only_tests_call_is_found() -> None:
     modules = [Source("a.py", "def lonely(): ...\ndef used(): ...\n@command\ndef registered(): ...\nused()\n")]
     assert len(rules.unused_names(modules, set())) == 1
     assert not rules.unused_names(modules, {"lonely"})
-    assert rules.unused_names([Source("settings.py", "class Settings:\n    speed: int = 1\n")], set())
+
+
+def test_a_property_that_only_tests_read_is_found() -> None:
+    lonely = Source(
+        "a.py", 'class A:\n    @property\n    def size(self): ...\n\n    def f(self):\n        """The size."""\n'
+    )
+    reader = Source("b.py", "A().size, A().f\n")
+    assert [fault.partition(":")[0] for fault in rules.unused_names([lonely], {"f"})] == ["a.py"]
+    assert not rules.unused_names([lonely, reader], set())
+
+
+def test_a_function_that_is_only_listed_as_a_public_name_is_found() -> None:
+    modules = [Source("a/b.py", "def lonely(): ...\n"), Source("a/__init__.py", "__all__ = ['lonely']\n")]
+    assert len(rules.unused_names(modules, set())) == 1
+
+
+def test_a_setting_that_is_read_from_the_environment_and_by_nothing_else_is_found() -> None:
+    code = "class Settings:\n    speed: int\n\nSettings(speed=os.environ['SPEED'])\nVARIABLES = {'speed': 'SPEED'}\n"
+    settings = Source("settings.py", code)
+    assert len(rules.unused_names([settings], set())) == 1
+    assert not rules.unused_names([settings, Source("a.py", "f(settings.speed)\n")], set())
 
 
 def test_a_class_and_its_async_twin_in_another_file_are_found() -> None:

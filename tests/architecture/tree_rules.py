@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
@@ -16,6 +15,10 @@ README_LINES = 150
 NOUNS = frozenset({"routing", "settings", "string"})
 """Words that end like a gerund and are the usual noun."""
 README_FIRST = ("make demo", "make test")
+PLAIN_DECORATORS = frozenset(
+    {"property", "cached_property", "staticmethod", "classmethod", "cache", "contextmanager", "asynccontextmanager"}
+)
+"""Decorators that register nothing: what they decorate still needs a caller."""
 
 
 def drawers(paths: Iterable[str]) -> list[str]:
@@ -103,25 +106,51 @@ def _dotted(path: str) -> str:
 def unused_names(modules: Iterable[Source], elsewhere: Collection[str]) -> list[str]:
     """A public function, method or setting is used by the package or documented; not only called by tests.
 
-    `elsewhere` has the words of documentation, examples and benchmarks. What a decorator registers is used by it.
+    `elsewhere` has the words of documentation, examples and benchmarks. What a decorator registers is used by it. Lists
+    of public names, docstrings and comments are not uses; neither is what `settings.py` does with its own settings.
     """
     sources = list(modules)
-    words = Counter(word for source in sources for word in re.findall(r"\w+", source.text))
+    used: set[str] = set()
+    for source in sources:
+        own = {name for node, name in _public_members(source) if isinstance(node, ast.AnnAssign)}
+        used |= _used_words(source) - own
     return [
         source.at(node, f"nothing but tests uses {name}; remove it or connect it")
         for source in sources
         for node, name in _public_members(source)
-        if words[name] == 1 and name not in elsewhere
+        if name not in used and name not in elsewhere
     ]
 
 
 def _public_members(source: Source) -> Iterator[tuple[ast.AST, str]]:
     for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            if not node.name.startswith("_") and not node.decorator_list:
+            if not node.name.startswith("_") and all(
+                ast.unparse(one) in PLAIN_DECORATORS for one in node.decorator_list
+            ):
                 yield node, node.name
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and source.path == "settings.py":
             yield node, node.target.id
+
+
+def _used_words(source: Source) -> set[str]:
+    """Names that are read, attributes, and the words of texts, which may be looked up or be a template."""
+    is_list = source.path.endswith("__init__.py")
+    docstrings = {id(node.value) for node in source.nodes if isinstance(node, ast.Expr)}
+    found: set[str] = set()
+    for node in source.nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and not is_list
+            and id(node) not in docstrings
+        ):
+            found.update(re.findall(r"\w+", node.value))
+    return found
 
 
 def twin_classes(modules: Iterable[Source]) -> list[str]:

@@ -290,7 +290,7 @@ class SandboxPool:
         if self._closed or not sandbox.is_usable or sandbox.kind in self._idle:
             self._drop(sandbox)
             return
-        while len(self._idle) >= self._max_idle:
+        while self.idle_count >= self._max_idle:
             self._drop_idle(next(iter(self._idle.values())))
         self._idle[sandbox.kind] = sandbox
         self._room.add(sandbox, lambda: self._drop_idle(sandbox))
