@@ -113,4 +113,4 @@ def send(skill: str, stdin: bytes, root: Path = DATA, **variables: str) -> Reply
 
 
 def _no_number(word: str) -> None:
-    raise AssertionError(f"{word} is no JSON")
+    raise AssertionError(f"{word} is not JSON")
