@@ -35,6 +35,8 @@ _BACKENDS = {
 _RAY = "openskills.executors.ray.cluster:open_ray_executor"
 _ABOUT_RAY = "the nodes of a Ray cluster, each with one of the executors above"
 EXECUTOR_NAMES = ("auto", *_BACKENDS, "ray")
+ISOLATING_EXECUTORS = frozenset(_BACKENDS) - {"local"}
+"""The executors that isolate every command, or refuse to run it."""
 DESCRIPTIONS = {name: about for name, (_, about) in _BACKENDS.items()} | {"ray": _ABOUT_RAY}
 _ALLOW_LOCAL = "To run commands without any isolation, set OPENSKILL_ALLOW_LOCAL=1 or choose the executor `local`."
 
