@@ -57,7 +57,7 @@ class LandlockBackend:
         rules: bytes | None = None,
     ) -> None:
         self._pool = SupervisorPool()
-        self._python = Interpreter.chosen(python) or Interpreter.base()
+        self._python = Interpreter.choose(python) or Interpreter.base()
         self._read_only = (Path(sys.base_prefix), *self._python.directories, *read_only)
         self._rules = rules
         self._path = tuple(path)

@@ -30,7 +30,7 @@ class LocalBackend:
 
     def __init__(self, *, python: Path | None = None) -> None:
         self._pool = SupervisorPool()
-        self._python = Interpreter.chosen(python) or Interpreter.ours()
+        self._python = Interpreter.choose(python) or Interpreter.ours()
 
     async def check(self) -> Isolation:
         """Always available."""

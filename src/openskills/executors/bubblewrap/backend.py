@@ -213,7 +213,7 @@ class SandboxBackend:
         self._rules = rules
         self._kept = kept
         self._idle_sandboxes = IdleSandboxes()
-        self._python = Interpreter.chosen(python) or Interpreter.base()
+        self._python = Interpreter.choose(python) or Interpreter.base()
         self._read_only = (Path(sys.base_prefix), *self._python.directories, *read_only)
         self._supervisors = SupervisorRegistry()
         self._checking = CrossLoopLock()
