@@ -94,7 +94,7 @@ async def _subject(name: str, directory: Path) -> AsyncGenerator[Subject]:
         return
     async with opened(name, directory) as chosen:
         workspace = await with_battery(chosen, "one", directory)
-        # What is made at the first use is no part of any case.
+        # Objects made at the first use are not part of any case.
         await run(workspace, "true")
         tree = directory / "state" / "workspaces" / workspace.id / "tree"
         yield Subject(Ours(workspace), tree, on_loop=True)

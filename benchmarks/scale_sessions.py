@@ -135,7 +135,7 @@ def _store(name: str, scratch: Path, size: int) -> str:
 
 
 async def _first_use(runtime: SkillRuntime) -> None:
-    """Whatever is made at the first use is no cost of a conversation."""
+    """Objects made at the first use are not a cost of a conversation."""
     async with runtime.session("first") as session:
         await session.call("skill_load", {"skill": runtime.catalog.skills[0].name}, call_id="call_1")
         _requests([session])

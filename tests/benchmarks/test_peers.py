@@ -126,7 +126,7 @@ def test_one_that_is_gone_before_it_is_asked_is_not_measured_either(tmp_path: Pa
     assert first == "asked: a peer: it failed with enough"
 
 
-def test_an_answer_that_is_cut_off_is_no_answer(tmp_path: Path) -> None:
+def test_an_answer_that_is_cut_off_is_not_accepted(tmp_path: Path) -> None:
     cut = READY + "import os\ninput()\nprint('{\"sec', end='', flush=True)\nos._exit(1)\n"
     first, _ = asked(tmp_path, cut)
     assert first == "asked: a peer: its answer cannot be read: no output"

@@ -597,7 +597,7 @@ def test_a_numbered_list_is_a_selection(output: str) -> None:
         "\x1b]52;c;?\x07",
     ],
 )
-def test_what_asks_nothing_is_no_prompt(output: str) -> None:
+def test_output_that_asks_nothing_is_not_a_prompt(output: str) -> None:
     assert detect_interaction(output) is None
 
 

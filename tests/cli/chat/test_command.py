@@ -89,11 +89,11 @@ def test_for_programs_every_event_is_a_line(openskills: Command) -> None:
 
 
 def test_without_an_answer_the_status_is_1_and_the_reason_one_line(openskills: Command) -> None:
-    with ModelServer([ErrorReply(401, "that key is no good")]) as server:
+    with ModelServer([ErrorReply(401, "that key is not valid")]) as server:
         ran = asking(openskills, *MODEL, "hi", server=server)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.splitlines()[-1].startswith("error: ")
-    with ModelServer([ErrorReply(401, "that key is no good")]) as server:
+    with ModelServer([ErrorReply(401, "that key is not valid")]) as server:
         ran = asking(openskills, *MODEL, "hi", "--json", server=server)
     assert (ran.code, json.loads(ran.out.splitlines()[-1])["kind"]) == (1, "error")
 

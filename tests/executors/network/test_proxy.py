@@ -436,7 +436,7 @@ def test_an_interim_answer_says_nothing_about_the_connection() -> None:
 @pytest.mark.parametrize(
     "first", ["SSH-2.0-OpenSSH", "HTTP/2 200", "HTTP/1.1 999 x", "HTTP/1.1 20", "", "220 ftp ready"]
 )
-def test_what_is_no_answer_is_the_servers_fault(first: str) -> None:
+def test_an_invalid_response_is_the_servers_fault(first: str) -> None:
     with pytest.raises(ProxyRefusal) as refused:
         parse_response(head(first))
     assert refused.value.status == HTTPStatus.BAD_GATEWAY
