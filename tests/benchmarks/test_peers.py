@@ -68,10 +68,10 @@ import asyncio, sys
 from peer_process import Installed, peer_process
 from running_part import NotMeasured
 
-async def main(environment, script, patience):
+async def main(environment, script, timeout):
     peer = Installed("a peer", environment, "library")
     try:
-        async with peer_process(peer, script, variables={}, patience=float(patience)) as running:
+        async with peer_process(peer, script, variables={}, timeout=float(timeout)) as running:
             for number in (1, 2):
                 try:
                     print("answer", await running.ask({"number": number}))
@@ -83,10 +83,10 @@ async def main(environment, script, patience):
 asyncio.run(main(*sys.argv[1:]))
 """
 READY = 'print("{}", flush=True)\n'
-PATIENT, HASTY = 60, 5
+LONG_TIMEOUT, SHORT_TIMEOUT = 60, 5
 
 
-def asked(tmp_path: Path, program: str, *, patience: int = PATIENT, installed: bool = True) -> list[str]:
+def asked(tmp_path: Path, program: str, *, timeout: int = LONG_TIMEOUT, installed: bool = True) -> list[str]:
     """What comes of asking a library twice whose script is this program."""
     environment, script = tmp_path / "environment", tmp_path / "script.py"
     packages = environment / "lib" / "python" / "site-packages"
@@ -94,7 +94,7 @@ def asked(tmp_path: Path, program: str, *, patience: int = PATIENT, installed: b
     (environment / "bin").mkdir()
     (environment / "bin" / "python").symlink_to(sys.executable)
     script.write_text(program, "utf-8")
-    command = [sys.executable, "-c", ASK, str(environment), str(script), str(patience)]
+    command = [sys.executable, "-c", ASK, str(environment), str(script), str(timeout)]
     done = subprocess.run(command, cwd=ROOT / "benchmarks", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -143,8 +143,8 @@ open({str(noted)!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
 print("{{}}", flush=True)
 time.sleep(600)
 """
-    first, second = asked(tmp_path, hangs, patience=HASTY)
-    assert first == second == f"asked: a peer: it did not answer within {HASTY} seconds"
+    first, second = asked(tmp_path, hangs, timeout=SHORT_TIMEOUT)
+    assert first == second == f"asked: a peer: it did not answer within {SHORT_TIMEOUT} seconds"
     pids = [int(pid) for pid in noted.read_text("utf-8").split()]
     deadline = time.monotonic() + 30
     while any(identity(pid) for pid in pids) and time.monotonic() < deadline:

@@ -10,7 +10,7 @@ from openskills.agent.models.model import ModelResponse, Usage
 from openskills.testing.model_server import ErrorReply, ModelServer
 from openskills.testing.models import call_tools
 from tests.cli.command import Command
-from tests.cli.ran import PATIENCE, Ran
+from tests.cli.ran import TIMEOUT, Ran
 from tests.conftest import RequireProgram
 from tests.skill_writer import WriteSkill
 
@@ -190,7 +190,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(new_openskills: Command) -> Non
             env=new_openskills.variables(server.environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
         )
     assert done.stdout.splitlines()[-1] == b"1"
     assert b"Traceback" not in done.stderr
