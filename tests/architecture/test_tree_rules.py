@@ -130,7 +130,10 @@ def test_a_third_level_of_folders_is_found() -> None:
 
 
 def test_a_gerund_and_a_participle_are_found() -> None:
-    assert len(rules.odd_module_names(["a/loading.py", "b/kept.py", "c/shared.py", "d/settings.py"])) == 2
+    assert (
+        len(rules.odd_module_names(["a/loading.py", "b/kept.py", "b/_last_seen.py", "c/shared.py", "d/settings.py"]))
+        == 4
+    )
     assert not rules.odd_module_names(["agent/rules/routing.py", "catalog/discovery.py"])
 
 

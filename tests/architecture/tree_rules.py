@@ -14,6 +14,36 @@ DELIBERATE = "a path on purpose"
 README_LINES = 150
 NOUNS = frozenset({"routing", "settings", "string"})
 """Words that end like a gerund and are the usual noun."""
+PARTICIPLES = frozenset(
+    [
+        "begun",
+        "built",
+        "chosen",
+        "done",
+        "drawn",
+        "found",
+        "given",
+        "gone",
+        "heard",
+        "held",
+        "kept",
+        "known",
+        "left",
+        "lost",
+        "made",
+        "meant",
+        "played",
+        "put",
+        "said",
+        "seen",
+        "sent",
+        "shown",
+        "taken",
+        "told",
+        "written",
+    ]
+)
+"""Irregular ones, which no ending shows."""
 README_FIRST = ("make demo", "make test")
 PLAIN_DECORATORS = frozenset(
     {"property", "cached_property", "staticmethod", "classmethod", "cache", "contextmanager", "asynccontextmanager"}
@@ -47,7 +77,8 @@ def odd_module_names(paths: Iterable[str]) -> list[str]:
     return [
         f"{path}: {stem!r} is a gerund or a participle; use the noun"
         for path in paths
-        if (stem := PurePosixPath(path).stem) not in NOUNS and re.fullmatch(r"\w+(ing|ed)s?", stem)
+        if (stem := PurePosixPath(path).stem) not in NOUNS
+        and (re.fullmatch(r"\w+(ing|ed)s?", stem) or stem.rpartition("_")[2] in PARTICIPLES)
     ]
 
 
