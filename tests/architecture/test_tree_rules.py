@@ -138,8 +138,8 @@ def test_a_gerund_and_a_participle_are_found() -> None:
 
 
 def test_a_class_name_that_is_defined_twice_is_found() -> None:
-    modules = [Source("a.py", "class _Entry: ..."), Source("b.py", "class _Entry: ..."), Source("c.py", "class C: ...")]
-    assert rules.repeated_class_names(modules) == ["class _Entry is defined in a.py, b.py"]
+    modules = [Source("a.py", "class _Entry: ..."), Source("b.py", "class Entry: ..."), Source("c.py", "class C: ...")]
+    assert rules.repeated_class_names(modules) == ["class Entry is defined in a.py, b.py"]
 
 
 def test_sub_packages_that_import_each_other_are_found() -> None:

@@ -15,33 +15,11 @@ README_LINES = 150
 NOUNS = frozenset({"routing", "settings", "string"})
 """Words that end like a gerund and are the usual noun."""
 PARTICIPLES = frozenset(
-    [
-        "begun",
-        "built",
-        "chosen",
-        "done",
-        "drawn",
-        "found",
-        "given",
-        "gone",
-        "heard",
-        "held",
-        "kept",
-        "known",
-        "left",
-        "lost",
-        "made",
-        "meant",
-        "played",
-        "put",
-        "said",
-        "seen",
-        "sent",
-        "shown",
-        "taken",
-        "told",
-        "written",
-    ]
+    re.findall(
+        r"\w+",
+        "begun built chosen done drawn found given gone heard held kept known left lost made meant played put said seen "
+        "sent shown taken told written",
+    )
 )
 """Irregular ones, which no ending shows."""
 README_FIRST = ("make demo", "make test")
@@ -83,12 +61,12 @@ def odd_module_names(paths: Iterable[str]) -> list[str]:
 
 
 def repeated_class_names(modules: Iterable[Source]) -> list[str]:
-    """Each class name is defined once in the package, private ones too."""
+    """Each class name is defined once in the package, private ones too: `_Entry` and `Entry` are the same name."""
     places: dict[str, list[str]] = {}
     for module in modules:
         for node in module.nodes:
             if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(module.path)
+                places.setdefault(node.name.lstrip("_"), []).append(module.path)
     return [f"class {name} is defined in {', '.join(found)}" for name, found in places.items() if len(found) > 1]
 
 

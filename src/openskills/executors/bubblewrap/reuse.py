@@ -72,7 +72,7 @@ def build_supervisor_argv() -> tuple[str, ...]:
     return (os.path.realpath(sys.executable), "-I", "-S", "-c", _BOOTSTRAP.format(size=len(load_supervisor_program())))
 
 
-class _SandboxSupervisor(InnerSupervisor):
+class _SandboxClient(InnerSupervisor):
     """The connection to the supervisor in a sandbox; if it does not react, the sandbox is killed."""
 
     def __init__(self, connection: socket.socket, process: SupervisedProcess) -> None:
@@ -105,7 +105,7 @@ class _SandboxSupervisor(InnerSupervisor):
 class _ReusableSandbox:
     """A running sandbox, and the kind of commands that it is for."""
 
-    def __init__(self, kind: Hashable, process: SupervisedProcess, line: _SandboxSupervisor) -> None:
+    def __init__(self, kind: Hashable, process: SupervisedProcess, line: _SandboxClient) -> None:
         self.kind = kind
         self.process = process
         self.line = line
@@ -255,7 +255,7 @@ class SandboxPool:
         except BaseException:
             ours.close()
             raise
-        line = _SandboxSupervisor(ours, process)
+        line = _SandboxClient(ours, process)
         try:
             line.send_program(load_supervisor_program())
             await line.wait_until_ready()

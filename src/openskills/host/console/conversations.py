@@ -245,10 +245,10 @@ async def stream_conversation(request: PageRequest) -> None:
     service, identity = request.host.conversations, request.params["conversation_id"]
     after = EventPosition.parse(request.exchange.header(b"last-event-id") or request.query.get("after"))
     seen = await service.read_turn(await service.get(request.caller, identity), after)
-    await stream_events(request.exchange, request.host, _LiveView(request, identity).follow(after, seen))
+    await stream_events(request.exchange, request.host, _ConversationPage(request, identity).follow(after, seen))
 
 
-class _LiveView:
+class _ConversationPage:
     """Turns the events of a conversation into changes of its page."""
 
     def __init__(self, request: PageRequest, identity: str) -> None:
