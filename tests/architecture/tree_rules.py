@@ -17,8 +17,8 @@ NOUNS = frozenset({"routing", "settings", "string"})
 PARTICIPLES = frozenset(
     re.findall(
         r"\w+",
-        "begun built chosen done drawn found given gone heard held kept known left lost made meant played put said seen "
-        "sent shown taken told written",
+        "begun built chosen done drawn found given gone heard held kept known left lost made meant played put said "
+        "seen sent shown taken told written",
     )
 )
 """Irregular ones, which no ending shows."""
