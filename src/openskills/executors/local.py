@@ -11,10 +11,9 @@ from pathlib import Path
 from openskills.arguments import check_arguments
 from openskills.executors.direct_start import start_directly
 from openskills.executors.protocol import Interpreter, WorkspaceDirectory
-from openskills.executors.spec import SKILLS, Command, Isolation
+from openskills.executors.spec import SKILLS, SYSTEM_PATH, Command, Isolation
 from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, SupervisorPool, to_rlimits
 
-SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LINKS = "bin"
 
 

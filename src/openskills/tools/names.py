@@ -12,6 +12,8 @@ SEARCH = "skill_search"
 RUN, EXEC = "skill_run", "skill_exec"
 INTERACTIVE = ("skill_write_stdin", "skill_poll_session", "skill_kill_session")
 KNOWLEDGE = (LOAD, SELECT, LIST, UNLOAD)
+MAIN_ARGUMENTS = ("skill", "command", "path", "query", "glob", "pattern", "session_id", "chars", "task")
+"""The arguments of tools that tell a person what a call does, in the order in which they are shown."""
 
 
 class ToolProfile(StrEnum):
