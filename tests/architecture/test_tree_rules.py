@@ -99,6 +99,14 @@ def test_no_text_names_a_place_on_somebodys_machine() -> None:
     assert not faults, "\n".join(faults)
 
 
+def test_no_text_has_an_idiom_of_another_language() -> None:
+    written = (
+        (path, text) for path, text in texts() if path.endswith((".py", ".md", ".html", ".toml", ".yaml", ".sh"))
+    )
+    faults = [fault for path, text in written if path != "AGENTS.md" for fault in rules.foreign_idioms(path, text)]
+    assert not faults, "\n".join(faults)
+
+
 def test_constraints_are_names_and_versions() -> None:
     faults = rules.impure_pins("constraints.txt", (ROOT / "constraints.txt").read_text())
     assert not faults, "\n".join(faults)
@@ -213,6 +221,17 @@ def test_a_place_on_a_machine_is_found_unless_it_is_deliberate() -> None:
     assert rules.machine_paths("docs/a.md", f"{home}  # a path on purpose")
     assert not rules.machine_paths("tests/a.py", f"{home}  # a path on purpose")
     assert not rules.machine_paths("docs/a.md", "tests/work/a, ~/work/a, https://x.org/work/, /home/user/skills")
+
+
+def test_an_idiom_of_another_language_is_found() -> None:
+    is_no = "is " + "no"
+    assert rules.foreign_idioms("a.py", f"raise Fault('x {is_no} number')") == [
+        f"a.py:1: '{is_no} number': write `not a ...`, `invalid ...` or `unknown ...`"
+    ]
+    assert rules.foreign_idioms("tests/a.py", f"def test_half_{is_no.replace(' ', '_')}_answer(): ...")
+    assert not rules.foreign_idioms(
+        "a.md", "There is no limit. It is no longer needed, and is not a number. There are no files."
+    )
 
 
 def test_an_address_in_constraints_is_found() -> None:

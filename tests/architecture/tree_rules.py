@@ -23,6 +23,8 @@ PARTICIPLES = frozenset(
 )
 """Irregular ones, which no ending shows."""
 README_FIRST = ("make demo", "make test")
+FOREIGN_IDIOM = re.compile(r"(?:\b|_)((?:is|are)[ _]no[ _](?!longer|more)[a-z]\w*)", re.IGNORECASE)
+THERE_IS = re.compile(r"there[ _]?\W*(?:is|are)[ _]no", re.IGNORECASE)
 PLAIN_DECORATORS = frozenset(
     {"property", "cached_property", "staticmethod", "classmethod", "cache", "contextmanager", "asynccontextmanager"}
 )
@@ -192,6 +194,15 @@ def machine_paths(path: str, text: str) -> list[str]:
         f"{path}:{number}: names {match.group()}/, a place on somebody's machine"
         for number, line in enumerate(text.splitlines(), 1)
         if (match := MACHINE_PATH.search(line)) and not (path.startswith("tests/") and DELIBERATE in line)
+    ]
+
+
+def foreign_idioms(path: str, text: str) -> list[str]:
+    """Texts say `not a number` or `invalid number`, not the third form, so that they can be found by searching."""
+    return [
+        f"{path}:{number}: {match[1]!r}: write `not a ...`, `invalid ...` or `unknown ...`"
+        for number, line in enumerate(text.splitlines(), 1)
+        if (match := FOREIGN_IDIOM.search(line)) and not THERE_IS.search(line)
     ]
 
 

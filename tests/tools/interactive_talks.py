@@ -33,7 +33,7 @@ class Talker:
         self.next_offset: int = 0
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """As the door does it."""
+        """As `SkillSession.call` does it."""
         try:
             return await TOOLS[name].run(self.context, decode(TOOLS[name], arguments))
         except SkillError as error:
