@@ -12,7 +12,7 @@ from reasons import one_line
 from report import Target
 from running_part import NotMeasured, Part, Surroundings, plain_table
 
-SKILLS, LEAST = 60, 95
+SKILLS, MIN_REUSE = 60, 95
 TURN, KEPT = "mode `turn`", "mode `session`, or texts that stay until they are removed"
 MODES = {"turn": TURN, "once": "mode `once`", "session": KEPT}
 PLACEMENTS = {"OpenSkill, tool results": "tool_result", "OpenSkill, system message": "system"}
@@ -76,7 +76,7 @@ def _targets(kept: Sequence[Played], missing: Sequence[str]) -> list[Target]:
     near = min(peers, key=lambda way: peers[way]) if peers else ""
     about = "twelve requests in three turns, mode `session`"
     return [
-        Target(f"{about}: lowest reuse of the previous request", mine.least, LEAST, unit="%"),
+        Target(f"{about}: lowest reuse of the previous request", mine.least, MIN_REUSE, unit="%"),
         Target(
             f"{about}: uncached tokens, relative to the best other library",
             mine.uncached / peers[near] if near else None,

@@ -16,19 +16,19 @@ class Holder(Installed):
     """A library, the script that holds a conversation with it, and with how many skills that can be waited for."""
 
     script: str
-    most: int = 1_000_000
+    max_skills: int = 1_000_000
 
 
 DEEPAGENTS, ADK, PYDANTIC = "deepagents", "google-adk", "pydantic-ai-skills, the whole request"
 HOLDERS = {
     DEEPAGENTS: Holder("deepagents", "venv", "deepagents", "context_deepagents.py"),
     ADK: Holder("google-adk", "adk", "google/adk", "context_adk.py"),
-    PYDANTIC: Holder("pydantic-ai-skills", "pydantic", "pydantic_ai_skills", "context_pydantic.py", most=100),
+    PYDANTIC: Holder("pydantic-ai-skills", "pydantic", "pydantic_ai_skills", "context_pydantic.py", max_skills=100),
 }
 NOT_TRIED = {
     "FastMCP": "it is a server; its clients build the requests",
     "skills-ref": "it lists skills for a prompt, but has no conversations",
-    f"pydantic-ai-skills with more than {HOLDERS[PYDANTIC].most:,} skills": "a request takes a second",
+    f"pydantic-ai-skills with more than {HOLDERS[PYDANTIC].max_skills:,} skills": "a request takes a second",
 }
 """What else there is, and why it is not tried."""
 
@@ -49,7 +49,7 @@ async def holding(
     ways: dict[str, Way] = {}
     missing: dict[str, str] = {}
     for name, holder in holders.items():
-        if count > holder.most:
+        if count > holder.max_skills:
             continue
         try:
             process = peer_process(holder, holder.script, skills, variables=new_home(scratch))

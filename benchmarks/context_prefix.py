@@ -12,7 +12,7 @@ from running_peers import trpc_agent
 
 from openskills.prompt.usage import RequestTokens
 
-SKILLS, LEAST = 60, 95
+SKILLS, MIN_REUSE = 60, 95
 OURS, OURS_SYSTEM = "OpenSkill", "OpenSkill, system message"
 PEER, PEER_SYSTEM = "trpc-agent-py, tool results", "trpc-agent-py, its default"
 PLACEMENTS = {OURS: "tool_result", OURS_SYSTEM: "system"}
@@ -66,7 +66,7 @@ def _targets(found: Mapping[str, Sequence[Played]]) -> list[Target]:
     """The mode `turn` has no bound where turns end: taking something away is what it is for."""
     titles = [title for title in found if "`turn`" not in title]
     about = "twelve requests in {}: lowest reuse of the previous request"
-    return [Target(about.format(title), found[title][0].least, LEAST, unit="%") for title in titles]
+    return [Target(about.format(title), found[title][0].least, MIN_REUSE, unit="%") for title in titles]
 
 
 def _summary(title: str, played: Sequence[Played]) -> str:

@@ -13,7 +13,7 @@ from readings import Reading, Take
 from running_part import NotMeasured
 
 PROBE = Path(__file__).resolve().with_name("probe.py")
-_PATIENCE = 180.0
+_TIMEOUT = 180.0
 
 
 class Ourselves(Installed):
@@ -95,10 +95,10 @@ def measured(probe: str, skills: Path, library: Installed = OURS, *, cache: Path
             capture_output=True,
             text=True,
             check=False,
-            timeout=_PATIENCE,
+            timeout=_TIMEOUT,
         )
     except subprocess.TimeoutExpired:
-        raise NotMeasured(f"{name}: did not finish within {_PATIENCE:g} seconds") from None
+        raise NotMeasured(f"{name}: did not finish within {_TIMEOUT:g} seconds") from None
     except OSError as error:
         raise NotMeasured(f"{name}: could not be started: {error.strerror}") from error
     if done.returncode:

@@ -37,7 +37,7 @@ class NoAnswers(RuntimeError):
 
 @dataclass(frozen=True)
 class Address:
-    """Where to send what; an answer that is no success is counted as failed."""
+    """Where to send what; every answer that is not a success counts as failed."""
 
     url: str
     body: str

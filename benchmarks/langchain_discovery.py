@@ -13,7 +13,7 @@ from report import Bar, Target, time_text
 from running_part import Part, Surroundings, plain_table, raw_series
 from sampling import Series, Way, in_turns, timed
 
-LEAST = 4
+MIN_RATIO = 4
 FLOOR = "only reading the files"
 FIRST, LATER = "OpenSkill, the first thread", "OpenSkill, every other thread"
 
@@ -43,7 +43,7 @@ async def measure(at: Surroundings) -> Part:
     most = max(found)
     times = {name: series.median for name, series in found[most].items()}
     targets = [
-        Target(f"{most:,} skills, {name}: faster than deepagents", times[UPSTREAM] / times[name], LEAST)
+        Target(f"{most:,} skills, {name}: faster than deepagents", times[UPSTREAM] / times[name], MIN_RATIO)
         for name in (FIRST, LATER)
     ]
     bars = [Bar(name, seconds, ours=name not in (FLOOR, UPSTREAM)) for name, seconds in times.items()]

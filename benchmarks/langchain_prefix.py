@@ -15,7 +15,7 @@ from running_part import Part, Surroundings, plain_table
 
 from openskills.tokens import estimate_tokens
 
-SKILLS, LEAST = 100, 95
+SKILLS, MIN_REUSE = 100, 95
 
 _ABOUT = f"""
 Three turns over {SKILLS} skills: five skills are loaded and two unloaded, one in each step. "Reuse" is the share of
@@ -36,7 +36,7 @@ async def measure(at: Surroundings) -> Part:
     played = [await _play(name, root) for name in (BARE, UPSTREAM, MARKED, STABLE, RUNTIME)]
     new = {one.way: one.uncached for one in played}
     targets = [
-        Target(f"{one.way}: lowest reuse of the previous request", one.least, LEAST, unit="%")
+        Target(f"{one.way}: lowest reuse of the previous request", one.least, MIN_REUSE, unit="%")
         for one in played
         if one.way == STABLE
     ]

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from report import Target
 from running_part import Part, Surroundings, plain_table
 
-LEAST = 5
+MIN_RATIO = 5
 TURNS = 50
 FEW = 16
 """The most skills that `SkillsMiddleware` keeps in checkpoints."""
@@ -48,7 +48,7 @@ async def measure(at: Surroundings) -> Part:
         Target(
             f"state in a checkpoint at {most:,} skills, {name}: smaller than {UPSTREAM}",
             found[most][UPSTREAM].skills / found[most][name].skills,
-            LEAST,
+            MIN_RATIO,
         )
         for name in (MARKED, STABLE, RUNTIME)
     ]

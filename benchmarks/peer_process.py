@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 _LONGEST_ANSWER = 64 * 1024 * 1024
 _ENDS_WITHIN = 30.0
 _DIES_WITHIN = 5.0
-PATIENCE = 120.0
+TIMEOUT = 120.0
 """How many seconds a library may take for one answer. None of them takes ten on an idle machine."""
 
 
@@ -55,12 +55,12 @@ class PeerProcess:
     """A library whose process runs, and does one thing when it is told to."""
 
     def __init__(
-        self, name: str, process: asyncio.subprocess.Process, complaints: IO[bytes], patience: float = PATIENCE
+        self, name: str, process: asyncio.subprocess.Process, complaints: IO[bytes], timeout: float = TIMEOUT
     ) -> None:
         self._name = name
         self._process = process
         self._complaints = complaints
-        self._patience = patience
+        self._patience = timeout
         self._failed: str | None = None
 
     @property
@@ -79,7 +79,7 @@ class PeerProcess:
     async def ask(self, request: Mapping[str, Any] | None) -> dict[str, Any]:
         """The answer to a request; without one, the first thing that it says.
 
-        Raises `NotMeasured` when it fails or takes longer than its patience, and for the same reason ever after.
+        Raises `NotMeasured` when it fails or takes longer than its timeout, and for the same reason ever after.
         """
         if self._failed is not None:
             raise NotMeasured(self._failed)
@@ -118,11 +118,11 @@ class PeerProcess:
 
 @asynccontextmanager
 async def peer_process(
-    peer: Installed, script: str, *arguments: str | Path, variables: Mapping[str, str], patience: float = PATIENCE
+    peer: Installed, script: str, *arguments: str | Path, variables: Mapping[str, str], timeout: float = TIMEOUT
 ) -> AsyncGenerator[PeerProcess]:
     """The library with a script of ours. Raises `NotMeasured` where it is not installed or does not start.
 
-    `patience` bounds each of its answers, in seconds. In the end nothing is left of what it started in its group.
+    `timeout` bounds each of its answers, in seconds. In the end nothing is left of what it started in its group.
     """
     peer.check()
     with tempfile.TemporaryFile() as complaints:
@@ -135,7 +135,7 @@ async def peer_process(
             limit=_LONGEST_ANSWER,
             start_new_session=True,
         )
-        running = PeerProcess(peer.name, process, complaints, patience)
+        running = PeerProcess(peer.name, process, complaints, timeout)
         try:
             await running.ask(None)
             yield running

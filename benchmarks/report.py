@@ -74,7 +74,7 @@ class Bar:
     seconds: float
     ours: bool = True
     text: str = ""
-    """What stands beside it when it is no time: then `seconds` is any number."""
+    """The unit if the value is not a time; then `seconds` is any number."""
 
 
 _STYLE = """<style>

@@ -27,7 +27,7 @@ from openskills.executors.requests import RunRequest
 from openskills.executors.spec import Limits, TerminalSize
 
 _TRIPS = 4
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 _SEED = 20261115
 
 _ABOUT = """
@@ -117,11 +117,11 @@ class _Shell:
 
     async def until(self, wanted: bytes) -> None:
         seen = b""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while wanted not in seen:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"the shell said {seen!r} and not {wanted!r}")
-            output = await self._process.read(self._offset, wait=_PATIENCE)
+            output = await self._process.read(self._offset, wait=_TIMEOUT)
             seen += output.data
             self._offset = output.next_offset
 
@@ -173,7 +173,7 @@ async def _trips(shells: list[_Shell]) -> list[float]:
 
 async def _left(family: list[tuple[int, str]]) -> int:
     """How many of these processes do not go away."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     while (left := [one for one in family if identity(one[0]) == one]) and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
     return len(left)

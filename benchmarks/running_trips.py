@@ -21,7 +21,7 @@ ASKING = "while IFS= read -r line; do printf 'got:%s\\n> ' \"$line\"; done"
 SILENT = "while IFS= read -r line; do printf 'got:%s\\n' \"$line\"; done"
 """Answers each line, and says no more, as `cat` does."""
 
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 _PROMPT = b"> "
 
 Write = Callable[[bytes], Awaitable[object]]
@@ -96,7 +96,7 @@ async def of_process(place: Ground, *, terminal: bool) -> Way:
 
     async def read() -> bytes:
         nonlocal offset
-        output = await process.read(offset, wait=_PATIENCE)
+        output = await process.read(offset, wait=_TIMEOUT)
         offset = output.next_offset
         return output.data
 
@@ -139,7 +139,7 @@ def _trip(write: Write, read: Read) -> Way:
 
     async def once() -> None:
         number, seen = next(numbers), b""
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             await write(b"%d\n" % number)
             while b"got:%d" % number not in seen or not seen.endswith(_PROMPT):
                 piece = await read()

@@ -20,7 +20,7 @@ from tests.hostile.host import REPOSITORY, harmless
 from tests.hostile.planting import planted, results_in
 from tests.hostile.skill import COMMAND, write_battery
 
-PATIENCE = 100.0
+TIMEOUT = 100.0
 RESULTS = "work/results.txt"
 
 
@@ -32,7 +32,7 @@ async def probes(peer: str, directory: Path) -> dict[str, object]:
     with planted(place, directory, REPOSITORY) as things:
         world = replace(things.world, only=harmless(terminal=False))
         (place.tree / "work" / "world.json").write_text(world.dump(), "utf-8")
-        await WAYS[peer](place.tree).run(command, PATIENCE)
+        await WAYS[peer](place.tree).run(command, TIMEOUT)
         results = results_in((place.tree / RESULTS).read_text("utf-8", "replace"))
         return {"results": results, "touched": things.touched()}
 

@@ -27,7 +27,7 @@ OURS = ("local", "landlock", "sandbox", CONTAINER)
 
 _PROGRAMS = ("safety_host.py", "safety_trials.py", "safety_ways.py")
 _UNNEEDED = ("test", "idlelib", "tkinter", "ensurepip", "turtledemo", "site-packages", "__pycache__", "*.a")
-_PATIENCE = 300
+_TIMEOUT = 300
 _UNAVAILABLE = re.compile(r"^(?:[\w.]+\.)?(?:ExecutorUnavailable|MissingExtra): (.*)", re.MULTILINE)
 """How a traceback ends when an executor is not to be had here."""
 
@@ -106,11 +106,11 @@ class Hosts:
                 cwd=user.project,
                 env=user.environment({**planted, **environment}),
                 capture_output=True,
-                timeout=_PATIENCE,
+                timeout=_TIMEOUT,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise _failure(subject, f"its host did not end within {_PATIENCE} seconds") from None
+            raise _failure(subject, f"its host did not end within {_TIMEOUT} seconds") from None
         if done.returncode:
             raise _failure(subject, done.stderr.decode("utf-8", "replace"))
         return json.loads(done.stdout)

@@ -32,7 +32,7 @@ HELD, LEAKED, HUNG = "held", "leaked", "hung"
 LIMIT, LATE = 1.0, 3.0
 """The time limit of a command, and how long after it, or after its end, an answer is late: then it hung."""
 LONG = 20.0
-FLOOD, MOST_GROWTH = 200_000_000, 64 * MIB
+FLOOD, MAX_GROWTH = 200_000_000, 64 * MIB
 WRITES, HANDS_OVER = "writes 200 MB", "exits, and a grandchild keeps its pipes open"
 STAYS = "starts ten processes that try to survive"
 LINKS, PIPE = "leaves links to the outside to be collected", "leaves a named pipe without a writer to be collected"
@@ -94,7 +94,7 @@ async def _subject(name: str, directory: Path) -> AsyncGenerator[Subject]:
         return
     async with opened(name, directory) as chosen:
         workspace = await with_battery(chosen, "one", directory)
-        # What is made at the first use is no part of any case.
+        # Objects made at the first use are not part of any case.
         await run(workspace, "true")
         tree = directory / "state" / "workspaces" / workspace.id / "tree"
         yield Subject(Ours(workspace), tree, on_loop=True)
@@ -117,7 +117,7 @@ async def _flooded(subject: Subject) -> str:
     before = _peak()
     if not await _answered(subject, lambda: subject.way.run(shell, LONG), LONG):
         return HUNG
-    return LEAKED if _peak() - before > MOST_GROWTH else HELD
+    return LEAKED if _peak() - before > MAX_GROWTH else HELD
 
 
 async def _tricked(subject: Subject, directory: Path) -> dict[str, str]:

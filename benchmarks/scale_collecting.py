@@ -79,7 +79,7 @@ def _write(path: Path, size: int) -> None:
     with path.open("wb") as file:
         for start in range(0, size, PIECE):
             file.write(piece[: min(PIECE, size - start)])
-        # What is still to be written would be paid for by whoever is measured next.
+        # What is still to be written would be paid for by the next measurement.
         file.flush()
         os.fsync(file.fileno())
 

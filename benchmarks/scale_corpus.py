@@ -51,8 +51,8 @@ def vocabulary() -> list[str]:
     return list(dict.fromkeys("".join(dice.choices(syllables, k=dice.randint(1, 3))) for _ in range(8_000)))
 
 
-def _size(dice: random.Random, median: float, spread: float, most: int) -> int:
-    return int(min(most, math.exp(dice.gauss(math.log(median), spread))))
+def _size(dice: random.Random, median: float, spread: float, max_size: int) -> int:
+    return int(min(max_size, math.exp(dice.gauss(math.log(median), spread))))
 
 
 def _text(dice: random.Random, words: Sequence[str], weights: Sequence[float], size: int) -> str:

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from running_part import Part, Surroundings
 from sampling import Way
-from scale_curve import Curve, chart_of, curves_table, raw_curves, taken, targets_of
+from scale_curve import Curve, chart_of, curves_table, raw_curves, targets_of, time_ways
 from scale_sizes import sizes_of
 
 T = TypeVar("T")
@@ -34,7 +34,9 @@ class Growing(Generic[T]):
             for label, (make, bound) in self.costs.items():
                 at.say(f"{name}: {label}")
                 ways = {size: await make(thing, stack) for size, thing in things.items()}
-                curves.append(Curve(label, await taken(ways, most=sizes.most, seconds=sizes.seconds), bound))
+                curves.append(
+                    Curve(label, await time_ways(ways, max_turns=sizes.max_turns, seconds=sizes.seconds), bound)
+                )
         return Part(
             self.title,
             self.about,

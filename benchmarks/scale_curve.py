@@ -55,7 +55,7 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
     return math.log(growth(points)) / math.log(max(sizes) / min(sizes))
 
 
-async def taken(ways: Mapping[int, Way], *, most: int, seconds: float) -> dict[int, Series]:
+async def time_ways(ways: Mapping[int, Way], *, max_turns: int, seconds: float) -> dict[int, Series]:
     """Every size once in every round, as long as it has had neither its turns nor its time.
 
     The first turn does not count, unless it took so long that there is hardly another.
@@ -67,10 +67,12 @@ async def taken(ways: Mapping[int, Way], *, most: int, seconds: float) -> dict[i
 
         return once
 
-    return (await taken_together({size: alone(way) for size, way in ways.items()}, most=most, seconds=seconds))[""]
+    return (await time_steps({size: alone(way) for size, way in ways.items()}, max_turns=max_turns, seconds=seconds))[
+        ""
+    ]
 
 
-async def taken_together(steps: Mapping[int, Steps], *, most: int, seconds: float) -> dict[str, dict[int, Series]]:
+async def time_steps(steps: Mapping[int, Steps], *, max_turns: int, seconds: float) -> dict[str, dict[int, Series]]:
     """The same for work whose steps are timed one by one; by step, by size."""
     found: dict[int, list[dict[str, float]]] = {size: [] for size in steps}
     spent = dict.fromkeys(steps, 0.0)
@@ -79,7 +81,7 @@ async def taken_together(steps: Mapping[int, Steps], *, most: int, seconds: floa
         if sum(first.values()) > seconds / 3:
             spent[size] = sum(first.values())
             found[size].append(first)
-    while left := [size for size in steps if len(found[size]) < most and spent[size] < seconds]:
+    while left := [size for size in steps if len(found[size]) < max_turns and spent[size] < seconds]:
         for size in left:
             found[size].append(await steps[size]())
             spent[size] += sum(found[size][-1].values())

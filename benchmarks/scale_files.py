@@ -33,7 +33,7 @@ async def measure(at: Surroundings) -> Part:
         at.say(f"output files: {bytes_text(size)}")
         scratch = at.scratch / str(size)
         scratch.mkdir()
-        turns = min(sizes.most, max(2, int(300 * MB * sizes.seconds / size)))
+        turns = min(sizes.max_turns, max(2, int(300 * MB * sizes.seconds / size)))
         found[size] = await _asked(scratch, size, turns)
     ours, by_hand = _series(found, "ours"), _series(found, "by_hand")
     memory = {size: Series((float(one["peak"]),)) for size, one in found.items()}

@@ -14,7 +14,7 @@ import scale_corpus
 from context_talk import SYSTEM
 from running_part import Part, Surroundings
 from sampling import Series
-from scale_curve import LINEAR, Curve, chart_of, curves_table, raw_curves, taken_together, targets_of
+from scale_curve import LINEAR, Curve, chart_of, curves_table, raw_curves, targets_of, time_steps
 from scale_sizes import sizes_of
 
 from openskills.catalog.catalog import Catalog
@@ -99,7 +99,7 @@ async def measure(at: Surroundings) -> Part:
         at.say(f"sessions: up to {sizes.sessions[-1]:,} of them, {name}")
         crowds = {size: Crowd(catalog, settings, _store(name, at.scratch, size), size) for size in sizes.sessions}
         ways = {size: crowd.once for size, crowd in crowds.items()}
-        steps = await taken_together(ways, most=sizes.most, seconds=2 * sizes.seconds)
+        steps = await time_steps(ways, max_turns=sizes.max_turns, seconds=2 * sizes.seconds)
         curves += [Curve(f"{step}, {name}", points, LINEAR) for step, points in steps.items() if _tells(step, name)]
     at.say("sessions: memory")
     crowds = {size: Crowd(catalog, settings, _store(STORES[0], at.scratch, size), size) for size in sizes.sessions}
@@ -135,7 +135,7 @@ def _store(name: str, scratch: Path, size: int) -> str:
 
 
 async def _first_use(runtime: SkillRuntime) -> None:
-    """Whatever is made at the first use is no cost of a conversation."""
+    """Objects made at the first use are not a cost of a conversation."""
     async with runtime.session("first") as session:
         await session.call("skill_load", {"skill": runtime.catalog.skills[0].name}, call_id="call_1")
         _requests([session])

@@ -9,14 +9,14 @@ MB = 1_000_000
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes that are measured; each gets at most `most` turns, and none after it has had its `seconds`."""
+    """The sizes that are measured; each gets at most `max_turns` turns, and none after it has had its `seconds`."""
 
     skills: tuple[int, ...] = (10, 100, 1_000, 10_000, 100_000)
     sessions: tuple[int, ...] = (1, 10, 100, 1_000)
     clients: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     events: tuple[int, ...] = (10, 50, 250, 1_000, 5_000)
     output_bytes: tuple[int, ...] = (MB, 10 * MB, 100 * MB, 1_000 * MB)
-    most: int = 15
+    max_turns: int = 15
     seconds: float = 1.0
     load_seconds: float = 1.0
     """How long so many clients call at once."""
@@ -28,17 +28,17 @@ _ROUGH = Sizes(
     clients=(1, 8, 64),
     events=(10, 100, 1_000),
     output_bytes=(MB, 10 * MB, 100 * MB),
-    most=5,
+    max_turns=5,
     seconds=0.3,
     load_seconds=0.5,
 )
-_LEAST = Sizes(
+_TINY = Sizes(
     skills=(10, 40),
     sessions=(1, 4),
     clients=(1, 2),
     events=(10, 40),
     output_bytes=(MB // 10, MB),
-    most=1,
+    max_turns=1,
     seconds=0.01,
     load_seconds=0.1,
 )
@@ -46,4 +46,4 @@ _LEAST = Sizes(
 
 def sizes_of(extent: Extent) -> Sizes:
     """The sizes of an extent."""
-    return {QUICK: _ROUGH, TINY: _LEAST}.get(extent, Sizes())
+    return {QUICK: _ROUGH, TINY: _TINY}.get(extent, Sizes())

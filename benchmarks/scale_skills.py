@@ -20,13 +20,13 @@ from openskills.prompt.overview import overview
 from openskills.runtime.runtime import SkillRuntime
 from openskills.settings import Settings
 
-MOST_IN_ONE = 30_000
+MAX_IN_ONE = 30_000
 BUDGET = 8_000
 QUERIES = ("merge the pdf and report", "route an invoice", "convret an imgae", "kain tast", "check-mail-000003")
 REQUESTS = 20
 
 _ABOUT = f"""
-Synthetic skills with front matter and bodies as long as those of real ones, in folders of at most {MOST_IN_ONE:,},
+Synthetic skills with front matter and bodies as long as those of real ones, in folders of at most {MAX_IN_ONE:,},
 because discovery searches at most 50,000 directories of a folder. "First discovery" starts without an index, "found
 by the index" is a later process, "refresh" checks whether anything has changed, and "refresh, one changed" finds one
 changed file. The list is limited to {BUDGET:,} tokens. "Search" answers {len(QUERIES)} queries, including one with
@@ -65,7 +65,7 @@ def _libraries(at: Surroundings, sizes: Sequence[int]) -> Mapping[int, Library]:
     for size in sizes:
         while written < size:
             folders.append(at.scratch / f"skills-{len(folders)}")
-            upto = min(size, written + MOST_IN_ONE)
+            upto = min(size, written + MAX_IN_ONE)
             scale_corpus.build(folders[-1], range(written, upto))
             written = upto
         home = at.scratch / f"home-{size}"

@@ -179,7 +179,7 @@ def machine() -> str:
 
 
 def _options(suite: Suite) -> argparse.Namespace:
-    # As it was written: a name that is broken at its dash is no name any more.
+    # As it was written: a name that is broken at its dash is not found any more.
     parser = argparse.ArgumentParser(
         description=suite.about, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )

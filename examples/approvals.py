@@ -22,7 +22,7 @@ SKILLS = Path(__file__).parent.parent / "skills"
 
 
 async def ask(question: ApprovalQuestion) -> ApprovalDecision | str:
-    """What a person would answer. Text that is no decision is a no, with this reason for the model."""
+    """What a person would answer. Text that is not a decision means no, with the text as the reason for the model."""
     print(f"  {question.skill} wants to run {question.command!r}.", end=" ")
     if question.command.startswith("python3 scripts/"):
         print("Yes, for the session.")

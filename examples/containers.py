@@ -27,7 +27,7 @@ CLAIMS = {
     "Nobody is root": "test $(id -u) -ne 0",
     "The system cannot be written to": "! touch /usr/here",
     "The directory for output can": "touch $OUTPUT_DIR/here",
-    "There is no network": "test $(ls /sys/class/net) = lo",
+    "The network is off": "test $(ls /sys/class/net) = lo",
 }
 
 

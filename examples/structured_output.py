@@ -54,7 +54,7 @@ class Shape:
         try:
             found = json.loads(text)
         except ValueError:
-            return ["That is no JSON."]
+            return ["That is not JSON."]
         errors = validator_for(self.schema or {}).iter_errors(found)
         return [f"/{'/'.join(map(str, error.instance_path))}: {error.message}." for error in errors]
 

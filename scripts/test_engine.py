@@ -178,7 +178,7 @@ def _suite() -> str:
     for line in Path("/etc/os-release").read_text().splitlines():
         if line.startswith("VERSION_CODENAME="):
             return line.partition("=")[2].strip('"')
-    raise LookupError("this is no release of Debian that has a name")
+    raise LookupError("unknown release of Debian: it has no code name")
 
 
 def _mirror() -> str:

@@ -78,7 +78,7 @@ class CsvWriter:
         self._rows.writerow([_cell(row.get(name)) for name in self._columns])
 
     def finish(self) -> None:
-        """Give the file back to whoever opened it."""
+        """Give the file back to the caller that opened it."""
         self._text.flush()
         self._text.detach()
 

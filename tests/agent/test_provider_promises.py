@@ -270,7 +270,7 @@ async def test_an_answer_that_breaks_in_the_middle_is_never_begun_again(make: Ma
 
 
 @both
-async def test_half_a_call_is_no_answer_and_asked_for_again(make: Make) -> None:
+async def test_half_a_call_is_not_an_answer_and_the_request_is_repeated(make: Make) -> None:
     with ModelServer([ModelReply(ModelResponse(calls=CALLS), cut_after=6), ModelResponse(calls=CALLS)]) as server:
         assert (await answer(make(server))).calls == CALLS
     assert len(server.requests) == 2

@@ -80,7 +80,7 @@ def child_processes(source: Source) -> list[str]:
 
 
 def is_program(source: Source) -> bool:
-    """Whether this file runs by itself, in a process of its own, and is no part of the host."""
+    """Whether this file runs by itself, in a process of its own, and is not part of the host."""
     return source.path.startswith("executors/programs/")
 
 

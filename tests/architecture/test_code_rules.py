@@ -56,7 +56,7 @@ def test_nothing_is_left_unfinished() -> None:
     assert not broken(rules.unfinished, package_sources())
 
 
-def test_everything_is_caught_only_at_a_door() -> None:
+def test_everything_is_caught_only_where_errors_are_translated() -> None:
     assert not broken(rules.broad_excepts, [source for source in package_sources() if source.path not in DOORS])
 
 

@@ -16,9 +16,12 @@ IMPLEMENTED_FOR_OTHERS = {
     "handle_error": "socketserver calls it",
     "send_400_response": "uvicorn calls it",
     "datagram_received": "asyncio calls it",
-    **dict.fromkeys(("get_instructions", "get_toolset", "get_workspace"), "Pydantic AI calls it"),
+    "get_help": "Click calls it",
+    "abefore_agent": "LangChain calls it",
+    **dict.fromkeys(("get_instructions", "get_toolset", "get_workspace", "working_dir"), "Pydantic AI calls it"),
     **dict.fromkeys(("deserialize_session_state", "hydrate_workspace", "supports_pty"), "the Agents SDK calls it"),
-    **dict.fromkeys(("pty_write_stdin", "pty_terminate_all"), "the Agents SDK calls it"),
+    **dict.fromkeys(("persist_workspace", "pty_exec_start", "pty_write_stdin"), "the Agents SDK calls it"),
+    "pty_terminate_all": "the Agents SDK calls it",
 }
 USERS = ("benchmarks/", "docs/", "examples/", "scripts/", "skills/", "skills_cli/", "README")
 PINS = ("constraints.txt", "requirements.txt", ".lock")
@@ -96,6 +99,14 @@ def test_no_text_names_a_place_on_somebodys_machine() -> None:
     assert not faults, "\n".join(faults)
 
 
+def test_no_text_has_an_idiom_of_another_language() -> None:
+    written = (
+        (path, text) for path, text in texts() if path.endswith((".py", ".md", ".html", ".toml", ".yaml", ".sh"))
+    )
+    faults = [fault for path, text in written if path != "AGENTS.md" for fault in rules.foreign_idioms(path, text)]
+    assert not faults, "\n".join(faults)
+
+
 def test_constraints_are_names_and_versions() -> None:
     faults = rules.impure_pins("constraints.txt", (ROOT / "constraints.txt").read_text())
     assert not faults, "\n".join(faults)
@@ -127,13 +138,16 @@ def test_a_third_level_of_folders_is_found() -> None:
 
 
 def test_a_gerund_and_a_participle_are_found() -> None:
-    assert len(rules.odd_module_names(["a/loading.py", "b/kept.py", "c/shared.py", "d/settings.py"])) == 2
+    assert (
+        len(rules.odd_module_names(["a/loading.py", "b/kept.py", "b/_last_seen.py", "c/shared.py", "d/settings.py"]))
+        == 4
+    )
     assert not rules.odd_module_names(["agent/rules/routing.py", "catalog/discovery.py"])
 
 
 def test_a_class_name_that_is_defined_twice_is_found() -> None:
-    modules = [Source("a.py", "class _Entry: ..."), Source("b.py", "class _Entry: ..."), Source("c.py", "class C: ...")]
-    assert rules.repeated_class_names(modules) == ["class _Entry is defined in a.py, b.py"]
+    modules = [Source("a.py", "class _Entry: ..."), Source("b.py", "class Entry: ..."), Source("c.py", "class C: ...")]
+    assert rules.repeated_class_names(modules) == ["class Entry is defined in a.py, b.py"]
 
 
 def test_sub_packages_that_import_each_other_are_found() -> None:
@@ -163,7 +177,27 @@ def test_a_function_that_only_tests_call_is_found() -> None:
     modules = [Source("a.py", "def lonely(): ...\ndef used(): ...\n@command\ndef registered(): ...\nused()\n")]
     assert len(rules.unused_names(modules, set())) == 1
     assert not rules.unused_names(modules, {"lonely"})
-    assert rules.unused_names([Source("settings.py", "class Settings:\n    speed: int = 1\n")], set())
+
+
+def test_a_property_that_only_tests_read_is_found() -> None:
+    lonely = Source(
+        "a.py", 'class A:\n    @property\n    def size(self): ...\n\n    def f(self):\n        """The size."""\n'
+    )
+    reader = Source("b.py", "A().size, A().f\n")
+    assert [fault.partition(":")[0] for fault in rules.unused_names([lonely], {"f"})] == ["a.py"]
+    assert not rules.unused_names([lonely, reader], set())
+
+
+def test_a_function_that_is_only_listed_as_a_public_name_is_found() -> None:
+    modules = [Source("a/b.py", "def lonely(): ...\n"), Source("a/__init__.py", "__all__ = ['lonely']\n")]
+    assert len(rules.unused_names(modules, set())) == 1
+
+
+def test_a_setting_that_is_read_from_the_environment_and_by_nothing_else_is_found() -> None:
+    code = "class Settings:\n    speed: int\n\nSettings(speed=os.environ['SPEED'])\nVARIABLES = {'speed': 'SPEED'}\n"
+    settings = Source("settings.py", code)
+    assert len(rules.unused_names([settings], set())) == 1
+    assert not rules.unused_names([settings, Source("a.py", "f(settings.speed)\n")], set())
 
 
 def test_a_class_and_its_async_twin_in_another_file_are_found() -> None:
@@ -187,6 +221,17 @@ def test_a_place_on_a_machine_is_found_unless_it_is_deliberate() -> None:
     assert rules.machine_paths("docs/a.md", f"{home}  # a path on purpose")
     assert not rules.machine_paths("tests/a.py", f"{home}  # a path on purpose")
     assert not rules.machine_paths("docs/a.md", "tests/work/a, ~/work/a, https://x.org/work/, /home/user/skills")
+
+
+def test_an_idiom_of_another_language_is_found() -> None:
+    is_no = "is " + "no"
+    assert rules.foreign_idioms("a.py", f"raise Fault('x {is_no} number')") == [
+        f"a.py:1: '{is_no} number': write `not a ...`, `invalid ...` or `unknown ...`"
+    ]
+    assert rules.foreign_idioms("tests/a.py", f"def test_half_{is_no.replace(' ', '_')}_answer(): ...")
+    assert not rules.foreign_idioms(
+        "a.md", "There is no limit. It is no longer needed, and is not a number. There are no files."
+    )
 
 
 def test_an_address_in_constraints_is_found() -> None:

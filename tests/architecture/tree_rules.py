@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
@@ -15,7 +14,21 @@ DELIBERATE = "a path on purpose"
 README_LINES = 150
 NOUNS = frozenset({"routing", "settings", "string"})
 """Words that end like a gerund and are the usual noun."""
+PARTICIPLES = frozenset(
+    re.findall(
+        r"\w+",
+        "begun built chosen done drawn found given gone heard held kept known left lost made meant played put said "
+        "seen sent shown taken told written",
+    )
+)
+"""Irregular ones, which no ending shows."""
 README_FIRST = ("make demo", "make test")
+FOREIGN_IDIOM = re.compile(r"(?:\b|_)((?:is|are)[ _]no[ _](?!longer|more)[a-z]\w*)", re.IGNORECASE)
+THERE_IS = re.compile(r"there[ _]?\W*(?:is|are)[ _]no", re.IGNORECASE)
+PLAIN_DECORATORS = frozenset(
+    {"property", "cached_property", "staticmethod", "classmethod", "cache", "contextmanager", "asynccontextmanager"}
+)
+"""Decorators that register nothing: what they decorate still needs a caller."""
 
 
 def drawers(paths: Iterable[str]) -> list[str]:
@@ -44,17 +57,18 @@ def odd_module_names(paths: Iterable[str]) -> list[str]:
     return [
         f"{path}: {stem!r} is a gerund or a participle; use the noun"
         for path in paths
-        if (stem := PurePosixPath(path).stem) not in NOUNS and re.fullmatch(r"\w+(ing|ed)s?", stem)
+        if (stem := PurePosixPath(path).stem) not in NOUNS
+        and (re.fullmatch(r"\w+(ing|ed)s?", stem) or stem.rpartition("_")[2] in PARTICIPLES)
     ]
 
 
 def repeated_class_names(modules: Iterable[Source]) -> list[str]:
-    """Each class name is defined once in the package, private ones too."""
+    """Each class name is defined once in the package, private ones too: `_Entry` and `Entry` are the same name."""
     places: dict[str, list[str]] = {}
     for module in modules:
         for node in module.nodes:
             if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(module.path)
+                places.setdefault(node.name.lstrip("_"), []).append(module.path)
     return [f"class {name} is defined in {', '.join(found)}" for name, found in places.items() if len(found) > 1]
 
 
@@ -103,25 +117,51 @@ def _dotted(path: str) -> str:
 def unused_names(modules: Iterable[Source], elsewhere: Collection[str]) -> list[str]:
     """A public function, method or setting is used by the package or documented; not only called by tests.
 
-    `elsewhere` has the words of documentation, examples and benchmarks. What a decorator registers is used by it.
+    `elsewhere` has the words of documentation, examples and benchmarks. What a decorator registers is used by it. Lists
+    of public names, docstrings and comments are not uses; neither is what `settings.py` does with its own settings.
     """
     sources = list(modules)
-    words = Counter(word for source in sources for word in re.findall(r"\w+", source.text))
+    used: set[str] = set()
+    for source in sources:
+        own = {name for node, name in _public_members(source) if isinstance(node, ast.AnnAssign)}
+        used |= _used_words(source) - own
     return [
         source.at(node, f"nothing but tests uses {name}; remove it or connect it")
         for source in sources
         for node, name in _public_members(source)
-        if words[name] == 1 and name not in elsewhere
+        if name not in used and name not in elsewhere
     ]
 
 
 def _public_members(source: Source) -> Iterator[tuple[ast.AST, str]]:
     for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            if not node.name.startswith("_") and not node.decorator_list:
+            if not node.name.startswith("_") and all(
+                ast.unparse(one) in PLAIN_DECORATORS for one in node.decorator_list
+            ):
                 yield node, node.name
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and source.path == "settings.py":
             yield node, node.target.id
+
+
+def _used_words(source: Source) -> set[str]:
+    """Names that are read, attributes, and the words of texts, which may be looked up or be a template."""
+    is_list = source.path.endswith("__init__.py")
+    docstrings = {id(node.value) for node in source.nodes if isinstance(node, ast.Expr)}
+    found: set[str] = set()
+    for node in source.nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and not is_list
+            and id(node) not in docstrings
+        ):
+            found.update(re.findall(r"\w+", node.value))
+    return found
 
 
 def twin_classes(modules: Iterable[Source]) -> list[str]:
@@ -154,6 +194,15 @@ def machine_paths(path: str, text: str) -> list[str]:
         f"{path}:{number}: names {match.group()}/, a place on somebody's machine"
         for number, line in enumerate(text.splitlines(), 1)
         if (match := MACHINE_PATH.search(line)) and not (path.startswith("tests/") and DELIBERATE in line)
+    ]
+
+
+def foreign_idioms(path: str, text: str) -> list[str]:
+    """Texts say `not a number` or `invalid number`, not the third form, so that they can be found by searching."""
+    return [
+        f"{path}:{number}: {match[1]!r}: write `not a ...`, `invalid ...` or `unknown ...`"
+        for number, line in enumerate(text.splitlines(), 1)
+        if (match := FOREIGN_IDIOM.search(line)) and not THERE_IS.search(line)
     ]
 
 

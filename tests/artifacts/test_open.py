@@ -109,7 +109,7 @@ print(run(open_artifact_store(sys.argv[1], Settings.from_env()).list(Scope("a", 
         ("s3://bucket/a%0Ab", "invalid key prefix"),
     ],
 )
-def test_what_is_no_address_is_refused_without_a_secret(url: str, said: str, settings: Settings) -> None:
+def test_an_invalid_address_is_refused_without_a_secret(url: str, said: str, settings: Settings) -> None:
     with pytest.raises(InvalidArgument, match=said) as raised:
         open_artifact_store(url, settings)
     assert raised.value.field == "artifacts"

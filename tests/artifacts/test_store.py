@@ -122,7 +122,7 @@ async def test_bytes_are_one_piece() -> None:
     assert await all_of(b"abc") == [b"abc"]
 
 
-async def test_nothing_is_no_piece() -> None:
+async def test_empty_content_has_no_pieces() -> None:
     assert await all_of(b"") == []
     assert await all_of(Source([b"", b""])) == []
 

@@ -94,7 +94,7 @@ async def main(scratch):
     # The environment of another library: the script starts there, and fails for want of its own.
     wrong = context_peers.Holder("wrong", "venv", "deepagents", "context_adk.py")
     absent = context_peers.Holder("absent", "no-such-environment", "absent", "context_adk.py")
-    few = context_peers.Holder("few", "no-such-environment", "absent", "context_adk.py", most=10)
+    few = context_peers.Holder("few", "no-such-environment", "absent", "context_adk.py", max_skills=10)
     (turn,) = long_turn(["one"])
     async with AsyncExitStack() as stack:
         holders = {"wrong": wrong, "absent": absent, "few": few}

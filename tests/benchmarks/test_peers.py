@@ -68,10 +68,10 @@ import asyncio, sys
 from peer_process import Installed, peer_process
 from running_part import NotMeasured
 
-async def main(environment, script, patience):
+async def main(environment, script, timeout):
     peer = Installed("a peer", environment, "library")
     try:
-        async with peer_process(peer, script, variables={}, patience=float(patience)) as running:
+        async with peer_process(peer, script, variables={}, timeout=float(timeout)) as running:
             for number in (1, 2):
                 try:
                     print("answer", await running.ask({"number": number}))
@@ -83,10 +83,10 @@ async def main(environment, script, patience):
 asyncio.run(main(*sys.argv[1:]))
 """
 READY = 'print("{}", flush=True)\n'
-PATIENT, HASTY = 60, 5
+LONG_TIMEOUT, SHORT_TIMEOUT = 60, 5
 
 
-def asked(tmp_path: Path, program: str, *, patience: int = PATIENT, installed: bool = True) -> list[str]:
+def asked(tmp_path: Path, program: str, *, timeout: int = LONG_TIMEOUT, installed: bool = True) -> list[str]:
     """What comes of asking a library twice whose script is this program."""
     environment, script = tmp_path / "environment", tmp_path / "script.py"
     packages = environment / "lib" / "python" / "site-packages"
@@ -94,7 +94,7 @@ def asked(tmp_path: Path, program: str, *, patience: int = PATIENT, installed: b
     (environment / "bin").mkdir()
     (environment / "bin" / "python").symlink_to(sys.executable)
     script.write_text(program, "utf-8")
-    command = [sys.executable, "-c", ASK, str(environment), str(script), str(patience)]
+    command = [sys.executable, "-c", ASK, str(environment), str(script), str(timeout)]
     done = subprocess.run(command, cwd=ROOT / "benchmarks", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -126,7 +126,7 @@ def test_one_that_is_gone_before_it_is_asked_is_not_measured_either(tmp_path: Pa
     assert first == "asked: a peer: it failed with enough"
 
 
-def test_an_answer_that_is_cut_off_is_no_answer(tmp_path: Path) -> None:
+def test_an_answer_that_is_cut_off_is_not_accepted(tmp_path: Path) -> None:
     cut = READY + "import os\ninput()\nprint('{\"sec', end='', flush=True)\nos._exit(1)\n"
     first, _ = asked(tmp_path, cut)
     assert first == "asked: a peer: its answer cannot be read: no output"
@@ -143,8 +143,8 @@ open({str(noted)!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
 print("{{}}", flush=True)
 time.sleep(600)
 """
-    first, second = asked(tmp_path, hangs, patience=HASTY)
-    assert first == second == f"asked: a peer: it did not answer within {HASTY} seconds"
+    first, second = asked(tmp_path, hangs, timeout=SHORT_TIMEOUT)
+    assert first == second == f"asked: a peer: it did not answer within {SHORT_TIMEOUT} seconds"
     pids = [int(pid) for pid in noted.read_text("utf-8").split()]
     deadline = time.monotonic() + 30
     while any(identity(pid) for pid in pids) and time.monotonic() < deadline:

@@ -10,7 +10,7 @@ from openskills.catalog.snapshot import CatalogChanges
 from openskills.settings import Settings
 from tests.skill_writer import WriteSkill
 
-PATIENCE = 20  # seconds until a change that never comes is a failure
+TIMEOUT = 20  # seconds until a change that never comes is a failure
 
 
 @pytest.mark.slow
@@ -23,13 +23,13 @@ def test_new_changed_and_removed_skills_appear_without_a_refresh(
     with catalog.watch(seen.put):
         write_skill("beta")
         while "beta" not in [skill.name for skill in catalog.skills]:
-            seen.get(timeout=PATIENCE)
+            seen.get(timeout=TIMEOUT)
         (alpha / "SKILL.md").write_text("---\nname: alpha\ndescription: Edited. Use when asked.\n---\n")
         while catalog.get("alpha").description != "Edited. Use when asked.":
-            seen.get(timeout=PATIENCE)
+            seen.get(timeout=TIMEOUT)
         (alpha / "SKILL.md").unlink()
         while "alpha" in [skill.name for skill in catalog.skills]:
-            seen.get(timeout=PATIENCE)
+            seen.get(timeout=TIMEOUT)
 
 
 @pytest.mark.slow
@@ -38,7 +38,7 @@ def test_a_root_that_appears_later_is_followed(tmp_path: Path, settings: Setting
     seen: queue.Queue[CatalogChanges] = queue.Queue()
     with catalog.watch(seen.put):
         write_skill("alpha")
-        assert "alpha" in seen.get(timeout=PATIENCE).added
+        assert "alpha" in seen.get(timeout=TIMEOUT).added
 
 
 def test_a_watcher_can_be_closed_twice_and_stops_following(tmp_path: Path, settings: Settings) -> None:
@@ -63,9 +63,9 @@ def test_a_function_that_raises_does_not_end_the_watching(
 
     with catalog.watch(fail) as watcher:
         write_skill("alpha")
-        assert seen.get(timeout=PATIENCE).added == ("alpha",)
+        assert seen.get(timeout=TIMEOUT).added == ("alpha",)
         write_skill("beta")
-        assert seen.get(timeout=PATIENCE).added == ("beta",)
+        assert seen.get(timeout=TIMEOUT).added == ("beta",)
     assert str(watcher.error) == "not our fault"
 
 
@@ -81,8 +81,8 @@ def test_a_root_that_is_replaced_and_then_changes_is_followed(
         (tmp_path / "skills").rename(tmp_path / "old")
         (tmp_path / "next").rename(tmp_path / "skills")
         while [skill.name for skill in catalog.skills] != ["beta"]:
-            seen.get(timeout=PATIENCE)
+            seen.get(timeout=TIMEOUT)
         # The watcher looks again for what its roots are before it watches the new one.
         write_skill("gamma")
         while "gamma" not in [skill.name for skill in catalog.skills]:
-            seen.get(timeout=PATIENCE)
+            seen.get(timeout=TIMEOUT)

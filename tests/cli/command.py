@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cli.ran import PATIENCE, Ran
+from tests.cli.ran import TIMEOUT, Ran
 from tests.cli.terminal import Terminal
 from tests.servers.warm_openskills import WarmOpenskills, is_particular
 
@@ -30,7 +30,7 @@ class Command:
         """Run it without a terminal, and nothing to read unless something is `piped`."""
         variables, directory = self.variables(environment), cwd or self.cwd
         if self.warm and piped is None and not is_particular(variables):
-            done = self.warm.run([*map(str, arguments)], cwd=directory, env=variables, timeout=PATIENCE)
+            done = self.warm.run([*map(str, arguments)], cwd=directory, env=variables, timeout=TIMEOUT)
         else:
             done = subprocess.run(
                 self.line(arguments),
@@ -39,7 +39,7 @@ class Command:
                 stdin=subprocess.DEVNULL if piped is None else None,
                 input=piped,
                 capture_output=True,
-                timeout=PATIENCE,
+                timeout=TIMEOUT,
             )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds after which a test gives up on a command that should have ended."""
 
 

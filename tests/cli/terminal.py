@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tests.cli.ran import PATIENCE, Ran
+from tests.cli.ran import TIMEOUT, Ran
 
 
 class Terminal:
@@ -40,7 +40,7 @@ class Terminal:
         )
         os.close(slave)
         self._seen = b""
-        self._deadline = time.monotonic() + PATIENCE
+        self._deadline = time.monotonic() + TIMEOUT
 
     def __enter__(self) -> Self:
         return self
@@ -97,7 +97,7 @@ class Terminal:
     def more(self) -> bool:
         """Wait for what is written next, and read it; whether it was anything but the end."""
         ready = self.writes_within(self._deadline - time.monotonic())
-        assert ready, f"still running after {PATIENCE} seconds: {self.screen!r}"
+        assert ready, f"still running after {TIMEOUT} seconds: {self.screen!r}"
         try:
             chunk = os.read(self._master, 65536)
         except OSError as error:

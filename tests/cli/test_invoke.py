@@ -2,7 +2,7 @@
 
 What `--input` may say.
 
-Events and results for the person at the shell; here with streams that are no terminal.
+Events and results for the person at the shell; here with streams that are not terminals.
 
 Where an invocation goes, and how it is told.
 """

@@ -11,7 +11,7 @@ import pytest
 
 from openskills.version import __version__
 from tests.cli.command import Command
-from tests.cli.ran import PATIENCE
+from tests.cli.ran import TIMEOUT
 from tests.skill_writer import WriteSkill
 
 COMMANDS = ("list", "info", "search", "validate", "new", "trust", "doctor", "read-properties", "to-prompt")
@@ -112,7 +112,7 @@ def test_a_closed_pipe_is_not_an_error(new_openskills: Command, write_skill: Wri
             process.stdout.read(1)
             process.stdout.close()
             assert process.stderr.read() == b""
-            assert process.wait(PATIENCE) in (0, 1)
+            assert process.wait(TIMEOUT) in (0, 1)
 
 
 def test_a_pipe_without_a_reader_is_not_an_error(new_openskills: Command) -> None:
@@ -182,7 +182,7 @@ def test_sigint_before_anything_happened_is_130_too(new_openskills: Command, tmp
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
             assert process.stderr.read() == b""
-        assert process.wait(PATIENCE) == 130
+        assert process.wait(TIMEOUT) == 130
 
 
 INTERRUPTED_IMPORT = """

@@ -24,7 +24,7 @@ from tests.servers.warm_openskills import WarmProcess, start_openskills
 HOME = "/home/you"
 """The home directory of the pages. The project of the pages is the folder `project` in it."""
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 _MARK = "\x1e"
 # These make or enter the clone that the reader is in already.
 _SET_UP = re.compile(r"make [a-z]|source \.venv/|git clone |cd openskills\b")
@@ -123,7 +123,7 @@ class Reader:
         with log.open("wb") as written:
             line, output = ("serve", "--port", "0", *options), written.fileno()
             self.host = start_openskills(*line, cwd=self.project, env=self.environment(), stdout=output, stderr=output)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not (found := re.search(rb"on (http://[\d.]+:\d+)", log.read_bytes())):
             assert self.host.poll() is None, log.read_text("utf-8")
             assert time.monotonic() < deadline, log.read_text("utf-8")
@@ -137,7 +137,7 @@ class Reader:
             self.server.server_close()
         if self.host:
             self.host.terminate()
-            self.host.wait(PATIENCE)
+            self.host.wait(TIMEOUT)
 
     def real(self, text: str) -> str:
         """The text of a page with the places of this machine."""
@@ -171,10 +171,10 @@ class Reader:
 
 def _read(terminal: int, process: "subprocess.Popen[bytes]") -> Iterator[bytes]:
     while True:
-        ready, _, _ = select.select([terminal], [], [], PATIENCE)
+        ready, _, _ = select.select([terminal], [], [], TIMEOUT)
         if not ready:
             process.kill()
-            raise TimeoutError(f"nothing was written for {PATIENCE:g} seconds")
+            raise TimeoutError(f"nothing was written for {TIMEOUT:g} seconds")
         try:
             chunk = os.read(terminal, 65536)
         except OSError:

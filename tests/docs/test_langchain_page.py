@@ -21,7 +21,7 @@ def test_the_table_of_listings_is_about_what_is_measured() -> None:
         row = re.search(rf"^\| `{re.escape(label)}`[^|]* \| ([\d,]+) \| (\d+) % \| ([\d,]+) \|$", page, re.MULTILINE)
         assert row, f"the guide has no row for {label}"
         sent, cached = found[way]["sent"], found[way]["cached"]
-        # A change of some words in a prompt is no reason to write the page again.
+        # A change of some words in a prompt is not a reason to write the page again.
         assert _number(row[1]) == pytest.approx(sent, rel=0.03)
         assert int(row[2]) == pytest.approx(cached * 100, abs=2)
         assert _number(row[3]) == pytest.approx(sent * (1 - cached), rel=0.1)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.servers.warm_openskills import run_script
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-PATIENCE = 120
+TIMEOUT = 120
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Newcomer:
         stdin = typed.encode()
         if new:
             line = [sys.executable, "-W", "error", str(program), *words]
-            ended = subprocess.run(line, cwd=self.home, env=known, input=stdin, capture_output=True, timeout=PATIENCE)
+            ended = subprocess.run(line, cwd=self.home, env=known, input=stdin, capture_output=True, timeout=TIMEOUT)
         else:
-            ended = run_script(program, *words, cwd=self.home, env=known, stdin=stdin, timeout=PATIENCE, kind="program")
+            ended = run_script(program, *words, cwd=self.home, env=known, stdin=stdin, timeout=TIMEOUT, kind="program")
         output, errors = ended.stdout.decode(), ended.stderr.decode()
         said = f"{program.name} ended with {ended.returncode}:\n{output}{errors}"
         assert (ended.returncode, errors) == (0, ""), said

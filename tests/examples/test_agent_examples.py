@@ -85,7 +85,7 @@ def test_an_answer_gets_the_shape_that_its_skill_asks_for_with_one_more_try(newc
     printed = [line.strip() for line in newcomer.run(EXAMPLES / "structured_output.py")]
     assert '/total: "19,90" is not of type "number". /currency: "Euro" is not one of "EUR", "USD" or "CNY".' in printed
     assert "A program has total = 19.9, currency = 'EUR'." in printed
-    assert "That is no JSON." in printed
+    assert "That is not JSON." in printed
     assert printed[-1] == "A program has name = 'Ada Lovelace', mail = 'ada@example.org'."
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.examples.newcomer import EXAMPLES, Newcomer, below
 
 NOT_RUN = {"gaia_dataset.py", "gaia_download.py", "scripted_chat_model.py", "scripted_server.py"}
-"""What is no program, but belongs to one."""
+"""Files that are not programs, but belong to one."""
 
 
 def test_load_modes_differ_in_how_long_the_model_reads_the_instructions(newcomer: Newcomer) -> None:

@@ -17,7 +17,7 @@ from openskills.executors.spec import SKILLS, TOP_DIRECTORIES, VENV, Command, Co
 from tests.container_engine import TestEngine
 
 UID = 61234
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
 class OpenContainer:
@@ -95,7 +95,7 @@ def containers_of(address: str, workspace: str) -> list[str]:
 
 def vanish(address: str, workspace: str) -> bool:
     """Wait until a workspace has no container any more; false when it keeps one."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while containers_of(address, workspace):
         if time.monotonic() > deadline:
             return False

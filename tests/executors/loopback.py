@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from openskills.executors.network.proxy import DEFAULT_LIMITS, FilteringProxy, ProxyLimits, Resolver
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
 def listening() -> socket.socket:
@@ -61,7 +61,7 @@ class Proxying:
         """A connection to it."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 yield reader, writer
         finally:
             writer.close()
@@ -113,6 +113,6 @@ def names(**addresses: str) -> Resolver:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait until something is so."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not condition():
             await asyncio.sleep(0.005)

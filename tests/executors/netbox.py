@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 UID = 64999
-PATIENCE = 20.0
+TIMEOUT = 20.0
 _OPTIONS = [
     *("--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--disable-userns", "--die-with-parent"),
     *("--cap-drop", "ALL", "--clearenv", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin"),
@@ -29,7 +29,7 @@ class Netbox:
 
     def inside(self) -> int:
         """A process in the sandbox, when there is one."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children")
         while time.monotonic() < deadline:
             if found := children.read_text().split():
@@ -50,7 +50,7 @@ class Netbox:
 
     def output(self) -> bytes:
         """What it has to say, up to its end."""
-        output, _ = self._process.communicate(timeout=PATIENCE)
+        output, _ = self._process.communicate(timeout=TIMEOUT)
         return output
 
 

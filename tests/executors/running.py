@@ -12,7 +12,7 @@ from openskills.executors.spec import Command, CommandResult
 from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, SupervisorPool, to_rlimits
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
 class Starter:
@@ -67,7 +67,7 @@ def alive(pid: int) -> bool:
 
 async def eventually(condition: Callable[[], bool]) -> bool:
     """Look until it is true; false when it never is."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
         if time.monotonic() > deadline:
             return False
@@ -78,7 +78,7 @@ async def eventually(condition: Callable[[], bool]) -> bool:
 async def read_until(process: HostProcess, wanted: bytes) -> bytes:
     """Everything that a process has written until `wanted` is in it, or until it ends."""
     seen, offset = b"", 0
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while wanted not in seen and time.monotonic() < deadline:
         output = await process.read(offset, wait=0.2)
         seen, offset = seen + output.data, output.next_offset

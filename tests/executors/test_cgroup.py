@@ -254,7 +254,7 @@ def test_a_supervisor_starts_a_command_in_the_cgroup_that_it_is_given(directory:
         status = Path(f"/proc/{started['pid']}/status").read_text()
         assert f"Uid:\t{user or 0}\t{user or 0}\t{user or 0}" in status
         assert os.getsid(started["pid"]) == started["pid"]
-        # What is no cgroup, or may not be used, costs nothing but the limit.
+        # A directory that is not a cgroup, or may not be used, costs nothing but the limit.
         with open(__file__, encoding="utf-8") as other:
             again = exchange(helper, {**words, "argv": ["/usr/bin/true"], "id": 2}, [other.fileno()])
         assert (again["event"], again["cgroup"]) == ("started", False)

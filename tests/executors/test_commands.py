@@ -28,7 +28,7 @@ from openskills.testing.fake_executor import FakeExecutor, FakeRun, FakeWorkspac
 from tests.conftest import RequireProgram
 from tests.executors.benches import SCOPE, audit_lines, demo, settings, store, workbench
 from tests.executors.held_pool import HeldPool, cancelled_in_its_thread, held_pool
-from tests.executors.running import PATIENCE, alive, eventually
+from tests.executors.running import TIMEOUT, alive, eventually
 from tests.skill_writer import skill_writer
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
@@ -361,7 +361,7 @@ async def test_a_cancelled_run_ends_everything_it_started(tmp_path: Path) -> Non
             found = await bench.workspace.list(["out/pid"])
             return found.files[0].size if found.files else 0
 
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not await started():
                 await asyncio.sleep(0.01)
         async with bench.workspace.open("out/pid") as reading:

@@ -27,7 +27,7 @@ BACKENDS: dict[str, Callable[[], Backend]] = {
     "sandbox, used before": KeptFirstBackend,
     "landlock": LandlockBackend,
 }
-PATIENCE = 300
+TIMEOUT = 300
 _PROGRAM = """
 import asyncio, sys
 from pathlib import Path
@@ -81,7 +81,7 @@ def test_who_is_not_root_has_the_same_promises(name: str, somebody: User, requir
         env=somebody.environment({}),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     assert checking.returncode == 0, checking.stderr[-3000:]

@@ -30,7 +30,7 @@ from openskills.executors.requests import RunRequest, RunResult
 from openskills.executors.spec import Command, EndReason, Limits, TerminalSize
 from openskills.executors.staging.outputs import OutputSpec
 from tests.executors.benches import audit_lines, workbench
-from tests.executors.running import PATIENCE, Starter, alive, eventually, shell, starter
+from tests.executors.running import TIMEOUT, Starter, alive, eventually, shell, starter
 
 ME = ProcessOwner("app", "ann", "session", "agent")
 TTY = TerminalSize()
@@ -54,7 +54,7 @@ class Table:
 
     async def until(self, identity: str, done: Callable[[str], bool]) -> tuple[str, ProcessPollResult]:
         """Poll until what came in all is enough, or until the end."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             poll = await self.processes.poll(identity, ME, wait=0.2)
             self.seen += poll.output
@@ -75,13 +75,13 @@ async def table(directory: Path, limits: ProcessLimits | None = None) -> AsyncGe
 async def test_a_prompt_comes_once_with_a_hint_and_without_waiting_for_the_whole_time(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("printf 'Name: '; read name; echo hello $name")
-        first = await here.processes.poll(identity, ME, wait=PATIENCE * 50)
+        first = await here.processes.poll(identity, ME, wait=TIMEOUT * 50)
         assert (first.status, first.output, first.offset, first.next_offset) == ("running", "Name: ", 0, 6)
         assert first.interaction is not None
         assert (first.interaction.kind, first.interaction.hint) == ("prompt", "Name:")
-        again = await here.processes.poll(identity, ME, wait=PATIENCE * 50)
+        again = await here.processes.poll(identity, ME, wait=TIMEOUT * 50)
         assert (again.output, again.offset, again.interaction) == ("", 6, first.interaction)
-        written = await here.processes.write(identity, ME, b"Bob", submit=True, wait=PATIENCE)
+        written = await here.processes.write(identity, ME, b"Bob", submit=True, wait=TIMEOUT)
         assert (written.taken, written.offered) == (4, 4)
         assert (written.poll.output, written.poll.status) == ("hello Bob\n", "exited")
         assert written.poll.interaction is None
@@ -185,7 +185,7 @@ async def test_a_new_size_is_seen_by_the_command(tmp_path: Path) -> None:
 async def test_the_end_of_input_can_follow_what_is_written(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("cat; echo over")
-        written = await here.processes.write(identity, ME, b"line\n", close=True, wait=PATIENCE)
+        written = await here.processes.write(identity, ME, b"line\n", close=True, wait=TIMEOUT)
         assert (written.poll.output, written.poll.status) == ("line\nover\n", "exited")
 
 
@@ -195,7 +195,7 @@ async def test_the_end_of_input_waits_for_what_was_not_taken(tmp_path: Path) -> 
         first = await here.processes.write(identity, ME, b"x" * (1 << 20), close=True, wait=0.1)
         assert first.taken < first.offered
         rest = first.offered - first.taken
-        last = await here.processes.write(identity, ME, b"\n" + b"x" * rest, close=True, wait=PATIENCE)
+        last = await here.processes.write(identity, ME, b"\n" + b"x" * rest, close=True, wait=TIMEOUT)
         seen, _ = await here.until(identity, lambda _: False)
         assert (last.poll.output + seen).strip() == str(rest)
 
@@ -261,7 +261,7 @@ async def test_a_process_that_does_not_read_takes_only_a_part_of_a_megabyte(
 async def test_a_process_that_reads_slowly_takes_a_megabyte_in_the_end(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("head -c 1048576 | wc -c")
-        written = await here.processes.write(identity, ME, b"x" * (1 << 20), wait=PATIENCE)
+        written = await here.processes.write(identity, ME, b"x" * (1 << 20), wait=TIMEOUT)
         assert written.taken == 1 << 20
         assert (written.poll.output.strip(), written.poll.status) == ("1048576", "exited")
 
@@ -303,7 +303,7 @@ async def test_killing_what_has_exited_says_so(tmp_path: Path) -> None:
 async def test_a_poll_that_waits_hears_of_the_kill(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("sleep 1000")
-        waiting = asyncio.create_task(here.processes.poll(identity, ME, wait=PATIENCE * 50))
+        waiting = asyncio.create_task(here.processes.poll(identity, ME, wait=TIMEOUT * 50))
         await asyncio.sleep(0)
         assert await here.processes.kill(identity, ME) == "killed"
         poll = await waiting
@@ -332,7 +332,7 @@ async def test_nothing_can_be_written_to_what_has_exited(tmp_path: Path) -> None
 async def test_output_that_runs_over_is_counted(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("yes | head -c 3000000; read", limits=Limits(output_bytes=10_000, grace=0.1))
-        total, missed, deadline = 0, 0, time.monotonic() + PATIENCE
+        total, missed, deadline = 0, 0, time.monotonic() + TIMEOUT
         while total < 3_000_000 and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
             poll = await here.processes.poll(identity, ME, wait=0.05, limit=4000)
@@ -418,7 +418,7 @@ async def test_results_are_forgotten_after_their_time(tmp_path: Path) -> None:
                     gone.set()
                     return
 
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await ask()
         assert gone.is_set()
 
@@ -450,7 +450,7 @@ async def test_closing_the_table_ends_everything(tmp_path: Path) -> None:
 async def _all(cursor: OutputCursor, *, limit: int = 64 * 1024) -> list[str]:
     pieces: list[str] = []
     while True:
-        piece = await cursor.next(wait=PATIENCE, settle=0.01, limit=limit)
+        piece = await cursor.next(wait=TIMEOUT, settle=0.01, limit=limit)
         pieces.append(piece.text)
         if piece.ended:
             return pieces
@@ -470,7 +470,7 @@ async def test_a_character_that_comes_in_two_parts_waits_for_its_second(tmp_path
         process = await commands.start(Command(shell(script), input_open=True))
         cursor = OutputCursor(process)
         first = await cursor.next(wait=0.1, settle=0, limit=4)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not first.data:
                 first = await cursor.next(wait=0.1, settle=0, limit=4)
         assert (first.text, first.next_offset) == ("x", 1)
@@ -508,7 +508,7 @@ async def test_a_piece_that_was_cancelled_is_not_lost(tmp_path: Path) -> None:
         process = await commands.start(Command(shell("echo one; read; echo two"), input_open=True))
         cursor = OutputCursor(process)
         assert await _printed(cursor, 4)
-        reading = cursor.next(wait=PATIENCE, settle=0, limit=100)
+        reading = cursor.next(wait=TIMEOUT, settle=0, limit=100)
         reading.send(None)
         reading.close()
         await process.write(b"\n")
@@ -530,7 +530,7 @@ async def test_an_echo_is_not_a_question(tmp_path: Path) -> None:
 
 async def _printed(cursor: OutputCursor, size: int) -> bool:
     """Look until so much has been printed."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while await cursor.read_end_offset() < size:
         if time.monotonic() > deadline:
             return False
@@ -597,7 +597,7 @@ def test_a_numbered_list_is_a_selection(output: str) -> None:
         "\x1b]52;c;?\x07",
     ],
 )
-def test_what_asks_nothing_is_no_prompt(output: str) -> None:
+def test_output_that_asks_nothing_is_not_a_prompt(output: str) -> None:
     assert detect_interaction(output) is None
 
 

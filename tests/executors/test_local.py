@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import InvalidArgument
-from openskills.executors.local import SYSTEM_PATH, LocalBackend
+from openskills.executors.local import LocalBackend
 from openskills.executors.protocol import WorkspaceDirectory
-from openskills.executors.spec import Command, CommandResult, Isolation
+from openskills.executors.spec import SYSTEM_PATH, Command, CommandResult, Isolation
 from openskills.executors.workspace import DirectoryExecutor, DirectoryWorkspace
 from tests.executors.running import eventually, open_descriptors, shell
 

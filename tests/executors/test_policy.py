@@ -453,7 +453,7 @@ def test_a_variable_before_the_command_is_refused(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["", "  \t", "''", '"" x'])
-def test_nothing_is_no_command(command: str) -> None:
+def test_an_empty_text_is_not_a_command(command: str) -> None:
     with pytest.raises(InvalidArgument, match="command: empty; the first word is the program"):
         parse_command_line(command)
 

@@ -176,7 +176,7 @@ def test_any_of_the_names_of_a_program_counts() -> None:
     assert find_inline_code(["innocent", "mawk"], ["x"], lambda _: False)
 
 
-def test_a_file_is_no_script_for_programs_that_only_have_a_language() -> None:
+def test_a_file_is_not_a_script_for_programs_that_only_have_a_language() -> None:
     assert [has_language(name) for name in ("mawk", "sed", "vim.tiny", "python3", "cat")] == [
         True,
         True,
@@ -205,7 +205,7 @@ async def test_a_denied_command_is_not_had_by_way_of_another_on_a_real_machine(t
 
     async with workbench(tmp_path, CommandRules(policy=CommandPolicy.of(None, ["cat"]))) as bench:
         for words in map(shlex.split, EVASIONS):
-            # What a machine does not have cannot be run, and that is no question of policy.
+            # What a machine does not have cannot be run, whatever the policy says.
             refusal = CommandDenied if which(words[0], path="/usr/bin:/bin") else InvalidArgument
             with pytest.raises(refusal):
                 await bench.run(RunRequest(tuple(words), skill="demo"))

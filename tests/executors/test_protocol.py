@@ -94,8 +94,8 @@ def test_what_cannot_be_an_interpreter_is_refused_with_the_variable(tmp_path: Pa
     script.chmod(0o755)
     for wrong in (tmp_path / "missing", tmp_path, script):
         with pytest.raises(InvalidArgument, match=f"{wrong}.*OPENSKILL_PYTHON"):
-            Interpreter.chosen(wrong)
-    assert Interpreter.chosen(None) is None
+            Interpreter.choose(wrong)
+    assert Interpreter.choose(None) is None
     with pytest.raises(InvalidArgument, match="OPENSKILL_PYTHON"):
         open_executor("local", Settings.from_env({"OPENSKILL_PYTHON": str(script)}))
 

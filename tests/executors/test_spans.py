@@ -13,7 +13,7 @@ from openskills.executors.local import LocalBackend
 from openskills.executors.policy import CommandPolicy
 from openskills.executors.records.audit import AuditRun, AuditSubject
 from openskills.executors.requests import RunRequest
-from openskills.executors.spans import refused, starting
+from openskills.executors.spans import count_refusal, watch_run
 from openskills.executors.spec import Command, Isolation, Limits
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import OutputSpec
@@ -168,9 +168,9 @@ def test_a_run_that_is_cancelled_while_it_is_started_is_told_like_any_that_is_ca
 
     before = now()
     with watched() as watcher:
-        with pytest.raises(asyncio.CancelledError), starting(ran, "sleep 60"):
+        with pytest.raises(asyncio.CancelledError), watch_run(ran, "sleep 60"):
             raise asyncio.CancelledError
-        refused(asyncio.CancelledError())
+        count_refusal(asyncio.CancelledError())
         told = attributes(watcher.one("workspace.run"))
         assert told["workspace.run.ending"] == "killed"
         assert "error.type" not in told

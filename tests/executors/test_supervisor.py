@@ -207,7 +207,7 @@ async def test_a_very_large_environment_and_command_line_get_through() -> None:
 
 
 @pytest.mark.parametrize("program", ["no-such-program", "/etc/passwd", "/"])
-async def test_what_is_no_program_is_an_invalid_argument(program: str) -> None:
+async def test_an_invalid_program_is_an_invalid_argument(program: str) -> None:
     keeper = await Supervisor.spawn()
     with pytest.raises(InvalidArgument, match="cannot be started"):
         await keeper.start(launch(program))

@@ -20,7 +20,7 @@ from openskills.executors.spec import Command, TerminalSize
 from openskills.executors.workspace import DirectoryExecutor
 from tests.conftest import RequireProgram
 from tests.container_engine import TestEngine
-from tests.executors.running import PATIENCE
+from tests.executors.running import TIMEOUT
 from tests.hostile.harness import nobody
 
 ME = ProcessOwner("app", "ann", "session", "agent")
@@ -29,7 +29,7 @@ BACKENDS: dict[str, Callable[[], Backend]] = {
     "sandbox": SandboxBackend,
     "landlock": LandlockBackend,
 }
-LONG = 50 * PATIENCE
+LONG = 50 * TIMEOUT
 """A poll that waits this long, and returns, has seen that the command waits."""
 
 PYTHON = "import sys\nwhile (line := input()) != 'end': print(line.upper(), flush=True)"
@@ -154,7 +154,7 @@ def test_it_also_returns_for_an_ordinary_user(name: str, require_program: Requir
             env=user.environment({}),
             capture_output=True,
             text=True,
-            timeout=10 * PATIENCE,
+            timeout=10 * TIMEOUT,
             check=False,
         )
     assert checking.returncode == 0, checking.stderr[-3000:]

@@ -19,7 +19,7 @@ from openskills.executors.warm import (
     build_server_environment,
     parse_python_command,
 )
-from tests.executors.running import PATIENCE, alive, eventually, read_until
+from tests.executors.running import TIMEOUT, alive, eventually, read_until
 from tests.executors.warming import Bench, bench
 
 # Strings hash alike in all commands of one server, and differently in those of another.
@@ -125,7 +125,7 @@ async def test_a_command_does_not_wait_for_slow_modules_and_the_next_one_has_the
         assert (await here.run(command)).stdout.text() == "done\n"
         assert "still being loaded" in here.outcome.reason
         here.write("go", "")
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not here.outcome.warm:
             assert (await here.run(command)).stdout.text() == "done\n"
             assert here.outcome.warm or "still being loaded" in here.outcome.reason

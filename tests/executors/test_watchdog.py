@@ -94,7 +94,7 @@ def test_this_process_is_found() -> None:
 
 MB = 1024 * 1024
 NOTHING = WorkspaceUsage(0, 0)
-PATIENCE = 60
+TIMEOUT = 60
 
 
 def nothing() -> WorkspaceUsage:
@@ -114,7 +114,7 @@ async def sentence(
     def measure() -> WorkspaceUsage:
         return waiting.pop(0) if waiting else NOTHING
 
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         return await watch(pid, limits, measure, quota or Quota(), disk)
 
 
@@ -137,7 +137,7 @@ async def test_what_the_workspace_holds_is_limited() -> None:
 
 
 async def test_a_disk_that_is_nearly_full_ends_the_command(tmp_path: Path) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         result = await watch(os.getpid(), Limits(), nothing, Quota(min_free_bytes=1 << 60), tmp_path)
 
     assert result.endswith(f" bytes of disk space are left; {1 << 60:,} must stay free")
@@ -232,7 +232,7 @@ async def test_a_command_that_keeps_to_its_limits_is_left_alone_and_a_measuremen
             return WorkspaceUsage(count, 1)
 
         watching = asyncio.create_task(watch(pid, Limits(), measure, Quota()))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while count < 2:
                 await measured.wait()
                 measured.clear()

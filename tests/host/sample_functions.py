@@ -39,7 +39,7 @@ def fails(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def returns(given: dict[str, Any]) -> Any:
-    """Something that is no result."""
+    """An object that is not a result."""
     return {"list": [1], "set": {1}, "none": None}[given["kind"]]
 
 

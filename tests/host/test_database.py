@@ -122,7 +122,7 @@ def test_when_the_file_was_moved_away_there_is_a_new_one_and_the_old_keeps_its_r
     old.close()
 
 
-def test_a_file_that_is_gone_at_the_end_is_no_trouble(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_at_the_end_is_not_an_error(tmp_path: Path) -> None:
     connected = HostDatabaseConnection(tmp_path / "host.db", 5)
     add(connected, "one")
     for file in tmp_path.iterdir():

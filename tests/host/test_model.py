@@ -17,8 +17,8 @@ from openskills.host.model import (
 
 
 def test_a_fault_of_a_manifest_names_the_field_and_does_not_blame_the_caller() -> None:
-    failure = Failure.from_error(ManifestFault("entry", "is no URL"))
-    assert (failure.code, failure.message) == (422, "entry: is no URL")
+    failure = Failure.from_error(ManifestFault("entry", "is not a URL"))
+    assert (failure.code, failure.message) == (422, "entry: is not a URL")
     assert failure.details == {"reason": "INVALID_SKILL", "retryable": False, "field": "entry"}
 
 

@@ -1,6 +1,6 @@
 """The host explained, to programs and to people.
 
-What all routes share that are no invocation.
+What all routes except invocations share.
 
 What those are told who watch the host.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.hostile.planting import Place, Planted
 
-PATIENCE = 120
+TIMEOUT = 120
 
 
 def make_place(directory: Path, skill: Path) -> Place:
@@ -42,7 +42,7 @@ def run(argv: list[str], place: Place, planted: Planted, environment: Mapping[st
             stderr=complaints,
             stdin=subprocess.DEVNULL,
             close_fds=False,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
     return finished.stdout.decode("utf-8", "replace")

@@ -25,7 +25,7 @@ from tests.hostile.opening import end_marked, marked
 
 WITHIN = 2.0
 LATEST = 0.7
-PATIENCE = 30.0
+TIMEOUT = 30.0
 ENOUGH = 1_000_000
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -47,7 +47,7 @@ class Crashes:
         pid, reading = self._begin(number, ENOUGH)
         if number % 2:
             # Every other time while it works; otherwise it may still be starting.
-            select.select([reading], [], [], PATIENCE)
+            select.select([reading], [], [], TIMEOUT)
         time.sleep(self._random.uniform(0.0, LATEST))
         os.kill(pid, signal.SIGKILL)
         self._after(number, reading)

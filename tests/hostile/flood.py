@@ -37,7 +37,7 @@ async def measure(name: str, directory: Path, seconds: float) -> dict[str, objec
     """The growth, and how much was written."""
     async with opened(name, directory) as chosen:
         workspaces = [await with_battery(chosen, f"key {number}", directory) for number in range(AT_ONCE)]
-        # Whatever is loaded at the first use is no growth.
+        # Modules that are loaded at the first use do not count as growth.
         await asyncio.gather(*(run(workspace, "true") for workspace in workspaces))
         before = resident()
         stop = asyncio.Event()

@@ -21,7 +21,7 @@ from openskills.testing.checks import read_content
 from tests.executors.ray.nodes import LocalDirectory, plain_cluster
 
 FILL = "dd if=/dev/zero of=work/big bs=1M count=400; echo status $?"
-PATIENCE = 60
+TIMEOUT = 60
 
 
 async def run_command(workspace: RemoteWorkspace, text: str) -> dict[str, Any]:
@@ -45,7 +45,7 @@ async def tell(work: Awaitable[Any]) -> Any:
 async def wait_until_saved(storage: DirectoryObjectStore, path: str) -> None:
     """Wait for a manifest that names a file."""
     wanted = json.dumps(path).encode()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             for info in await storage.list("workspaces"):
                 if wanted in (await storage.read(info.name, max_bytes=2**30) or b""):
@@ -55,14 +55,14 @@ async def wait_until_saved(storage: DirectoryObjectStore, path: str) -> None:
 
 async def run_until_done(workspace: RemoteWorkspace, text: str) -> Any:
     """Run a command as soon as the node accepts one again: it looks at its disk about once per second."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while isinstance(found := await tell(run_command(workspace, text)), str):
             await asyncio.sleep(0.1)
         return found
 
 
 async def run_until_refused(workspace: RemoteWorkspace) -> Any:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not isinstance(found := await tell(run_command(workspace, "true")), str):
             await asyncio.sleep(0.1)
         return found
@@ -70,7 +70,7 @@ async def run_until_refused(workspace: RemoteWorkspace) -> Any:
 
 async def wait_for_disk(executor: RayExecutor, *, is_full: bool) -> None:
     """Wait until the directory knows the state of the small disk."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while (await executor.status())["nodes"][0]["is_full"] is not is_full:
             await asyncio.sleep(0.05)
 

@@ -16,7 +16,7 @@ from tests.hostile.interpreters import ROOT, UID, open_copy, open_interpreter
 from tests.hostile.planting import LOADERS, VARIABLE, token
 from tests.long_form import LONG
 
-PATIENCE = 6 * 60 * 60 if LONG else 240
+TIMEOUT = 6 * 60 * 60 if LONG else 240
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class User:
             cwd=self.project,
             env=self.environment(environment or {}),
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
         if finished.returncode != 0:

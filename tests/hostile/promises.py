@@ -40,7 +40,7 @@ NOT_PROMISED: Mapping[str, Mapping[str, str]] = {
 _NOBODY_HAS_IT = (
     "memory that no process has mapped is seen by no limit of a process and by nobody who watches processes"
 )
-_NO_NAME = "a file without a name is no part of the workspace; what holds is that some of the disk has to stay free"
+_NO_NAME = "a file without a name is not part of the workspace; what holds is that some of the disk has to stay free"
 _SESSION = "the memory of a container is limited as a whole, for its session"
 
 NOT_COUNTED: Mapping[str, Mapping[str, str]] = {

@@ -17,7 +17,7 @@ from tests.long_form import LONG
 MEMORY = 400 * 1024 * 1024  # address space of the child; the interpreter itself needs about a quarter of it
 PARTS = 1 if LONG else 4  # how much shorter the long files are in the short form
 SECONDS = 30 // PARTS  # of computing, until the kernel ends the child: enough, unless work grows with the square
-PATIENCE = 120  # seconds until a hang is a failure
+TIMEOUT = 120  # seconds until a hang is a failure
 GOOD = "---\nname: {name}\ndescription: A good skill. Use when asked.\n---\n\n# Good\n"
 
 
@@ -110,7 +110,7 @@ def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env={"HOME": str(tmp_path / "home"), "PATH": os.defpath, "LANG": "C.UTF-8"},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
 
 

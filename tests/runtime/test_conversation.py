@@ -119,7 +119,7 @@ async def test_who_is_cancelled_while_another_leaves_has_left() -> None:
     assert opened.closed
 
 
-def test_a_loop_that_does_not_run_is_no_place_for_work() -> None:
+def test_work_is_not_given_to_a_loop_that_does_not_run() -> None:
     loop = asyncio.new_event_loop()
     table, opened = loop.run_until_complete(held(1))
     opened.talking = True

@@ -1,4 +1,4 @@
-"""What a model sees and does, through the door.
+"""What a model sees and does, through `SkillSession.context` and `SkillSession.call`.
 
 The first layer.
 

@@ -19,7 +19,7 @@ from tests.servers.started import own_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = Path(__file__).with_name("warm_client.py")
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def is_particular(env: Mapping[str, str]) -> bool:
@@ -164,7 +164,7 @@ def _started(kind: str) -> Generator[WarmOpenskills]:
             env={"LANG": "C.UTF-8"},
             stdin=subprocess.PIPE,
         ) as program:
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT
             while not address.exists():
                 assert program.poll() is None
                 assert time.monotonic() < deadline

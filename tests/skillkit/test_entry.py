@@ -1,4 +1,4 @@
-"""The door of a skill: one request in, one result out, whatever the handler does.
+"""The entry point of a skill: one request in, one result out, whatever the handler does.
 
 The Normalized Skill Result around what a skill gives back.
 

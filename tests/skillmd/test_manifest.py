@@ -62,7 +62,7 @@ def test_words_are_read_from_text_and_from_lists() -> None:
     assert split_words({"a": "b"}) == ()
 
 
-def test_words_that_name_no_variable_and_no_system_are_no_demand() -> None:
+def test_words_that_name_no_variable_and_no_system_are_not_requirements() -> None:
     assert not read_requirements({"env": "production", "os": ["any"]})
     assert not read_requirements({"requires": {"env": ["bad name!", ""]}})
     assert read_requirements({"env": "API_KEY"}).env == ("API_KEY",)

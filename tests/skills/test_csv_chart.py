@@ -168,7 +168,7 @@ def test_labels_that_lean_are_a_line_apart(tmp_path: Path) -> None:
 
 def test_cells_that_are_not_numbers_are_counted_not_guessed(tmp_path: Path) -> None:
     chart = draw(tmp_path, 'a,b\nx,"1,000"\ny,2\n,3\n', "--y", "b")
-    assert "1 cells are no numbers and are left out" in chart.said
+    assert "1 cells are not numbers and were left out" in chart.said
     assert "(empty)" in chart.source
     chart = draw(tmp_path, "a,b\n1,1\n,3\n", "--kind", "line", "--x", "a", "--y", "b")
     assert "rows without a are left out" in chart.said
@@ -197,8 +197,8 @@ def test_few_or_strange_values_are_drawn(tmp_path: Path, values: list[str], kind
 @pytest.mark.parametrize(
     ("table", "arguments", "status", "said"),
     [
-        ("a,b\n1,2\n", "--y c", 2, "--y: there is no column 'c'; the table has: a, b"),
-        ("a,b\n1,2\n", "--x 3", 2, "--x: there is no column '3'; the table has: a, b"),
+        ("a,b\n1,2\n", "--y c", 2, "--y: unknown column 'c'; the table has: a, b"),
+        ("a,b\n1,2\n", "--x 3", 2, "--x: unknown column '3'; the table has: a, b"),
         ("a,b\nx,y\n", "", 3, "there is no column of numbers to draw; name one with --y, or use --combine count"),
         ("a,b\nx,y\n", "--y b", 3, "there are no numbers in b"),
         ("a,b\n", "--y b", 3, "there are no rows to draw"),

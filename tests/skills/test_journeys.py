@@ -32,7 +32,7 @@ async def test_a_table_becomes_a_report_and_charts_that_are_kept_as_artifacts(tm
             (artifact,) = data["artifact_files"]
             assert artifact["ref"].endswith(".svg@0")
             assert ET.fromstring(data["output_files"][0]["content"]).get("role") == "img"
-        assert "1 cells are no numbers" in (await model.ends_well(charts[0]))["stdout"]
+        assert "1 cells are not numbers" in (await model.ends_well(charts[0]))["stdout"]
 
 
 async def test_a_log_is_summed_up(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_every_documented_computation_gives_what_is_right(tmp_path: Path) 
         "0.1 + 0.2 == 0.3 is true",
         "x = 1/2 + 1/2*sqrt(5) ≈ 1.6180339887498948482",
         "x = 13/10 = 1.3\ny = 4/5 = 0.8",
-        "left out                1 that are no numbers",
+        "left out                1 that are not numbers",
         "5 mile = 8.04672 km",
         "-40 F = -40 C",
     ):

@@ -87,7 +87,7 @@ def test_the_groups_go_to_a_file(tmp_path: Path) -> None:
 
 def test_a_level_that_nobody_uses_is_refused(tmp_path: Path) -> None:
     said = misuse(run_script(SCRIPT, "app.log", "--levels", "ERROR,OOPS", cwd=tmp_path))
-    assert said.startswith("argument --levels: OOPS is no level; known are CRITICAL")
+    assert said.startswith("argument --levels: unknown level OOPS; use CRITICAL")
 
 
 FOLDER = SKILLS / "meeting-notes"

@@ -49,7 +49,7 @@ def test_a_page_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("[a](gone.md)")
     done = run_script(SCRIPT, ".", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "page.md:1: gone.md\n")
-    assert done.stderr.startswith("error: cannot read big.md: more than 20,000,000 bytes")
+    assert done.stderr.startswith("error: cannot read big.md: the page is larger than 20,000,000 bytes")
 
 
 def test_a_folder_and_a_page_in_it_are_looked_at_once(tmp_path: Path) -> None:

@@ -89,20 +89,20 @@ REFUSED = {
     "log(8)": "say ln(x), log10(x) or log(x, base)",
     "sqrt()": "sqrt: 0 arguments",
     "2^3": "write ** for a power",
-    "1 << 99": "no operator LShift",
+    "1 << 99": "unsupported operator LShift",
     "x + 1": "give it a value with --let x=",
-    "sqr(2)": "'sqr' is no function; there are abs",
-    "__import__('os').system('touch hacked')": "is no function",
+    "sqr(2)": "unknown function 'sqr'; use one of abs",
+    "__import__('os').system('touch hacked')": "unknown function",
     "(1).__class__": "nothing that can be computed",
     "[1]*10**9": "nothing that can be computed",
-    "'a'*10**9": "is no number",
+    "'a'*10**9": "is not a number",
     "f'{1}'": "nothing that can be computed",
     "lambda: 1": "nothing that can be computed",
     "1 if 1 else 2": "nothing that can be computed",
     "sqrt(*[4])": "write its arguments as plain values",
     "round(1, ndigits=2)": "write its arguments as plain values",
-    "True + 1": "'True' is no number",
-    "2j": "'2j' is no number",
+    "True + 1": "'True' is not a number",
+    "2j": "'2j' is not a number",
     "1 in 2": "compared with ==",
     "": "cannot be read",
     "1 +": "cannot be read",
@@ -217,7 +217,7 @@ def test_units_are_converted(tmp_path: Path, words: str, said: str) -> None:
         ("1 metr km", "unit: 'metr' is not known (--list shows all)"),
         ("1 kilomiles km", "unit: 'kilomiles' is not known"),
         ("x km m", "expression: 'x' is not known"),
-        ("1<2 km m", "amount: a comparison is no amount"),
+        ("1<2 km m", "amount: expected an amount, not a comparison"),
         ("1e99999 km m", "expression: '1e99999' is too large"),
     ],
 )
@@ -232,7 +232,7 @@ def test_units_are_listed_by_kind(tmp_path: Path) -> None:
         "temperature: K/kelvin, C/"
     )
     assert fault(run_script("math/scripts/convert.py", "--list", "taste", cwd=tmp_path), 2).startswith(
-        "--list: there is no 'taste'"
+        "--list: unknown kind 'taste'"
     )
     assert misuse(run_script("math/scripts/convert.py", "5", "km", cwd=tmp_path)).startswith("expected an amount")
 
@@ -279,11 +279,11 @@ def test_numbers_come_from_files_and_columns(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text('name;amount\n"a;b";1\nc;\nd;x\ne;2,5\nf;3\n')
     assert describe(tmp_path, "--file", "n.txt")["sum"] == "15"
     found = describe(tmp_path, "--file", "t.csv", "--column", "amount", "--skip")
-    assert (found["count"], found["sum"], found["left out"]) == ("2", "4", "2 that are no numbers")
+    assert (found["count"], found["sum"], found["left out"]) == ("2", "4", "2 that are not numbers")
     done = run_script("math/scripts/describe.py", "--file", "t.csv", "--column", "amount", cwd=tmp_path)
-    assert fault(done, 2) == "line 4: 'x' is no number; --skip leaves such out"
+    assert fault(done, 2) == "line 4: 'x' is not a number; use --skip to leave out such cells"
     done = run_script("math/scripts/describe.py", "--file", "t.csv", "--column", "Amount", cwd=tmp_path)
-    assert fault(done, 2) == "--column: there is no 'Amount'; the file has: name, amount"
+    assert fault(done, 2) == "--column: unknown column 'Amount'; the file has: name, amount"
 
 
 @pytest.mark.parametrize(

@@ -89,14 +89,14 @@ def test_an_encrypted_file_opens_with_the_password_of_a_variable(paper: Path) ->
     told = ("locked.pdf", "--password-env", "PDF_PASSWORD")
     assert "Hello (world)" in extract(paper, *told, PDF_PASSWORD="geheim").stdout
     assert fault(extract(paper, *told, PDF_PASSWORD="wrong"), 3) == "locked.pdf is encrypted; the password is wrong"
-    assert fault(extract(paper, *told), 2) == "--password-env: there is no variable PDF_PASSWORD"
+    assert fault(extract(paper, *told), 2) == "--password-env: the variable PDF_PASSWORD is not set"
 
 
 @pytest.mark.parametrize(
     ("data", "status", "said"),
     [
-        (b"", 3, "is no PDF"),
-        (b"\x89PNG\r\n\x1a\n\0\0", 3, "is no PDF"),
+        (b"", 3, "is not a PDF file"),
+        (b"\x89PNG\r\n\x1a\n\0\0", 3, "is not a PDF file"),
         (b"%PDF-1.4\n", 3, "is damaged"),
         (b"%PDF-1.7\n%%EOF", 3, "is damaged"),
         (pdf(THREE)[:500], 3, "is damaged"),

@@ -22,7 +22,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     return Catalog.from_paths(SKILLS, settings=Settings.from_env({"HOME": str(home)}))
 
 
-def test_the_skills_of_the_mission_are_there() -> None:
+def test_the_hosted_skills_of_this_repository_are_there() -> None:
     wanted = {"csv-report", "log-triage", "math", "pdf-text", "skill-writer", "text-tools"}
     assert wanted | {"markdown-links", "meeting-notes"} == set(NAMES)
 

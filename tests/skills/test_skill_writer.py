@@ -61,11 +61,11 @@ def test_the_script_of_a_new_skill_works(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "description", "said"),
     [
-        ("My_Skill", GOOD, "'My_Skill' is no name; use a-z and 0-9 with single hyphens between them"),
+        ("My_Skill", GOOD, "invalid name 'My_Skill'; use a-z and 0-9 with single hyphens between them"),
         ("-x", GOOD, "the following arguments are required: name"),
-        ("a--b", GOOD, "'a--b' is no name"),
+        ("a--b", GOOD, "invalid name 'a--b'"),
         ("x" * 65, GOOD, "the name has 65 characters, 64 is the most"),
-        ("../up", GOOD, "'../up' is no name"),
+        ("../up", GOOD, "invalid name '../up'"),
         ("ok", "", "there is no description"),
         ("ok", "x" * 1025, "the description has 1,025 characters, 1,024 is the most"),
         ("ok", "Reads invoices and nothing else, every time.", "does not say when to use the skill"),
@@ -154,4 +154,4 @@ def test_errors_fail_and_warnings_only_when_it_is_strict(tmp_path: Path) -> None
     assert "SKILL.md:" in done.stdout
     assert "assets/minutes.md is not there [link-dead]" in done.stdout
     assert run_script(CHECK, "meeting-notes", "--strict", cwd=tmp_path).returncode == 1
-    assert misuse(run_script(CHECK, "nowhere", cwd=tmp_path)) == "nowhere is no folder"
+    assert misuse(run_script(CHECK, "nowhere", cwd=tmp_path)) == "nowhere is not a folder"

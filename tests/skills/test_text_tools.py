@@ -156,7 +156,7 @@ def test_a_preview_of_countless_changes_is_short(tmp_path: Path) -> None:
     ("options", "said"),
     [
         (["--find", "", "--with", "x"], "--find: there is nothing to look for"),
-        (["--find", "(", "--with", "x", "--regex"], "--find: '(' is no regular expression"),
+        (["--find", "(", "--with", "x", "--regex"], "--find: invalid regular expression '('"),
         (["--find", "(a)", "--with", r"\2", "--regex"], "--with: '\\\\2' cannot be used: invalid group reference"),
         (
             ["--find", "^(a+)+$", "--with", "x", "--regex", "--timeout", "1"],
@@ -197,9 +197,9 @@ def test_encodings_and_line_ends_are_converted(tmp_path: Path, data: bytes, opti
     ("data", "options", "status", "said"),
     [
         ("a\n€".encode(), "--to latin-1", 3, "a.txt, line 2: latin-1 has no '\\u20ac' (EURO SIGN)"),
-        (b"x", "--to nonsense", 2, "--to: 'nonsense' is no encoding of text"),
-        (b"x", "--to hex", 2, "--to: 'hex' is no encoding of text"),
-        (b"x", "--from hex --to utf-8", 2, "--from: 'hex' is no encoding of text"),
+        (b"x", "--to nonsense", 2, "--to: unknown text encoding 'nonsense'"),
+        (b"x", "--to hex", 2, "--to: unknown text encoding 'hex'"),
+        (b"x", "--from hex --to utf-8", 2, "--from: unknown text encoding 'hex'"),
         (PNG, "--to utf-8", 3, "a.txt is binary"),
         (PNG, "--from utf-8 --to utf-16", 3, "a.txt is not utf-8 (byte 0)"),
         (b"\xff\xfe\x00", "--to utf-8", 3, "a.txt is not utf-16"),
@@ -237,7 +237,7 @@ def test_changing_in_place_keeps_links_and_permissions(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         ("", "the following arguments are required: COMMAND"),
-        ("sort a --column 0", "argument --column: '0' is no positive number"),
+        ("sort a --column 0", "argument --column: '0' is not a positive number"),
         ("convert a", "one of the arguments --to --line-ends is required"),
         (
             "replace a --find x --with y --in-place --output b",
@@ -318,4 +318,4 @@ def test_thousands_of_parts_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", ["0", "-1", "x", "1T", "1.5M"])
 def test_an_amount_that_is_none_is_refused(tmp_path: Path, size: str) -> None:
     said = misuse(parts(tmp_path, "split", "in", f"--bytes={size}"))
-    assert said == f"argument --bytes: {size!r} is no amount; use 1000, 500K, 10M or 1G"
+    assert said == f"argument --bytes: invalid size {size!r}; use 1000, 500K, 10M or 1G"

@@ -15,7 +15,7 @@ from tests.servers.warm_openskills import run_script
 ROOT = Path(__file__).resolve().parents[2]
 SKILLS = ROOT / "skills_cli"
 DATA = ROOT / "data"
-PATIENCE = 120
+TIMEOUT = 120
 IDS = ("echo", "file_search", "calculator", "log_transform")
 
 NORMALIZED: dict[str, Any] = {
@@ -102,7 +102,7 @@ def call(skill: str, input: Mapping[str, Any], root: Path = DATA, **variables: s
 def send(skill: str, stdin: bytes, root: Path = DATA, **variables: str) -> Reply:
     """Start a skill as the document does, give it these bytes, and check the form of what it says."""
     environment = {"PATH": os.defpath, "OPENSKILL_ALLOWED_ROOT": str(root), **variables}
-    done = run_script(SKILLS / f"{skill}.py", cwd=ROOT, env=environment, stdin=stdin, timeout=PATIENCE)
+    done = run_script(SKILLS / f"{skill}.py", cwd=ROOT, env=environment, stdin=stdin, timeout=TIMEOUT)
     line, _, rest = done.stdout.partition(b"\n")
     assert line, done.stderr
     assert not rest
@@ -113,4 +113,4 @@ def send(skill: str, stdin: bytes, root: Path = DATA, **variables: str) -> Reply
 
 
 def _no_number(word: str) -> None:
-    raise AssertionError(f"{word} is no JSON")
+    raise AssertionError(f"{word} is not JSON")

@@ -1,4 +1,4 @@
-"""What no skill may fall for: inputs that are no inputs, and wrong types in every field."""
+"""What no skill may fall for: invalid inputs, and wrong types in every field."""
 
 import json
 from typing import Any

@@ -50,7 +50,7 @@ def test_the_format_of_each_sample_is_found_out(name: str, wanted: str) -> None:
         ("[2026/01/05 10:00:00] DEBUG - x", ("2026-01-05T10:00:00", "DEBUG", "x")),
         ("Jan  5 10:00:00 something", ("Jan  5 10:00:00", None, "something")),
         ("no time, but level=error in it", (None, "ERROR", "no time, but level=error in it")),
-        ("the word information is no level", (None, None, "the word information is no level")),
+        ("the word information is not a level", (None, None, "the word information is not a level")),
         (
             "worker 7: 2026-01-05 10:00:00 ERROR x",
             ("2026-01-05T10:00:00", "ERROR", "worker 7: 2026-01-05 10:00:00 ERROR x"),

@@ -23,7 +23,7 @@ DOCUMENTED = {
         {"records", "output_path", "stats"},
     ),
 }
-"""Inputs, required inputs and outputs, as the mission document has them."""
+"""Inputs, required inputs and outputs of each hosted skill."""
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     "echo": {"text": "hello"},
@@ -31,7 +31,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "calculator": {"numbers": [10.5, 9.9, 11.2], "ops": ["mean", "median"]},
     "log_transform": {"input_path": "./data/logs/app.log", "format": "text", "output": "stdout", "limit": 50},
 }
-"""The examples of the mission document."""
+"""The documented examples of each hosted skill."""
 
 
 def described(schema: Any, at: str = "") -> list[str]:

@@ -126,7 +126,7 @@ BROKEN: list[Broken] = [
         "a command starts in 'work/none'; InvalidArgument was expected",
     ),
     (Smooth, "A timeout ends a command", "a command that is .* gives: exited, exit code"),
-    (Leaving, "A timeout ends a command", "processes of a command that is .* are still there"),
+    (Leaving, "A timeout ends a command", "processes of a command that is .* are still running"),
     (Graceless, "A command gets SIGTERM and a grace period", "it could not: killed, exit code 137"),
     (Leaving, "A descendant that holds the pipes", "the descendant is still there"),
     (Smooth, "kill() ends a command", "a command that is ordinary gives: exited"),

@@ -227,7 +227,7 @@ EXECUTOR_PROCESSES_BROKEN: list[Broken] = [
     (OneRoom, "Twenty commands run at once", "20 commands put a file each, and there are 1"),
     (OneAtATime, "Commands of one workspace share its files", "has ended and takes no more input"),
     (Nameless, "Every command has its own id.", "two commands have the same id"),
-    (Determined, "A start that is cancelled", "there are processes of a command that nobody has"),
+    (Determined, "A start that is cancelled", "processes of an abandoned command are still running"),
     (Late, "A command that is being started while its workspace", "it was not kept within 3 seconds"),
     (LeftOpen, "Closing a workspace ends its commands.", "it was not kept within 3 seconds"),
     (Keeping, "Removing a workspace ends its commands.", "its files are still there"),

@@ -151,7 +151,7 @@ class Silent(AroundProcess):
 EXECUTOR_INTERACTIVE_BROKEN: list[Broken] = [
     (Refusing, "A command can be talked to while", "three letters are not taken at once"),
     (Stuttering, "Output is read by byte offset", "it gave what is at"),
-    (Hurried, "A read returns what is available,", "whoever waits for a byte does not get it"),
+    (Hurried, "A read returns what is available,", "a read that waits for output does not return the byte"),
     (Smooth, "Of long output the last part is kept; the", "from 0 on there is 0 missed before"),
     (Mixed, "If requested, each stream can be read", "stdout and stderr are"),
     (

@@ -145,7 +145,7 @@ class Failing(MemoryArtifactStore):
         (Unsorted, "has the latest version of every name once, sorted by name.* listed"),
         (Undying, "removes all versions and nothing else.* a second delete"),
         (Forgetful, "version numbers are not reused.* the next one is 0, not 2"),
-        (Eager, "Content that fails halfway.* half of something was stored"),
+        (Eager, "Content that fails halfway.* an incomplete artifact was stored"),
         (
             Trusting,
             "invalid MIME types are refused.* 'png' is accepted|invalid MIME types are refused.* '' is accepted",
@@ -411,7 +411,7 @@ class SessionStoreFailing(MemorySessionStore):
 @pytest.mark.parametrize(
     ("store", "promise"),
     [
-        (Generous, "A conversation that has not begun is None.* that nobody began"),
+        (Generous, "A conversation that has not begun is None.* that was never started"),
         (Latin, "An event comes back as it was"),
         (FromZero, "An event comes back as it was.* with seq 1"),
         (ByTime, r"Events are in the order in which they were appended.* read \[4, 3, 2, 1, 0\]"),
@@ -434,7 +434,7 @@ class SessionStoreFailing(MemorySessionStore):
         (Unfenced, "appends and renewals of the old lease are refused.* an event is stored with the epoch"),
         (Strict, "A lease that has expired still counts"),
         (Hookless, "The event that the hook gives is stored.*"),
-        (EarlyHook, "it sees the state as it is, also when many append at once.* sees an old state"),
+        (EarlyHook, "it sees the state as it is, also when many append at once.* got an old state"),
         (Stubborn, "What a hook raises, or an id that it changes.* a refused event is stored"),
     ],
 )

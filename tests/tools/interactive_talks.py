@@ -18,7 +18,7 @@ from tests.tools.contexts import AGENT, SCOPE, tool_context, write_skill
 TOOLS: Mapping[str, AnyTool] = {
     tool.name: tool for tool in (SKILL_EXEC, SKILL_WRITE_STDIN, SKILL_POLL_SESSION, SKILL_KILL_SESSION)
 }
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 Done = Callable[[str, Mapping[str, Any]], bool]
 
@@ -33,7 +33,7 @@ class Talker:
         self.next_offset: int = 0
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """As the door does it."""
+        """As `SkillSession.call` does it."""
         try:
             return await TOOLS[name].run(self.context, decode(TOOLS[name], arguments))
         except SkillError as error:
@@ -57,7 +57,7 @@ class Talker:
 
     async def until(self, done: Done) -> Mapping[str, Any]:
         """Read on until it is enough, or until the command has ended and everything is read."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             data = await self.poll(yield_ms=100)
             if done(self.seen, data) or (data["status"] == "exited" and not data.get("more")):

@@ -129,7 +129,7 @@ def test_any_other_text_is_a_no_with_that_reason() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, 1, 0, ["allow_once"], object()])
-def test_what_is_no_answer_is_a_no_and_is_logged(answer: object, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_answer_means_no_and_is_logged(answer: object, caplog: pytest.LogCaptureFixture) -> None:
     said = str(refusal(Approvals(Person(answer)), request()))
     assert f"invalid answer of type {type(answer).__name__}" in said
     assert "returned an invalid answer" in caplog.text
@@ -326,7 +326,7 @@ TRICKS = [
 
 
 @pytest.mark.parametrize("command", TRICKS)
-def test_a_preapproved_program_is_no_way_to_another_one(command: str) -> None:
+def test_a_preapproved_program_does_not_approve_another_one(command: str) -> None:
     for entry in ("Bash(git:*)", "Bash(git *)", "Bash(*:*)"):
         assert not covered(entry, command)
     assert covered("Bash", command)

@@ -209,7 +209,7 @@ async def test_a_name_cannot_pretend_to_be_two_lines(tmp_path: Path) -> None:
     assert result.text == "out/a\\nb\t0"
 
 
-async def test_what_matches_nothing_is_no_error(tmp_path: Path) -> None:
+async def test_a_pattern_that_matches_nothing_is_not_an_error(tmp_path: Path) -> None:
     assert (await listed(tmp_path, "true", glob="out/*.csv")).text == "[no files match 'out/*.csv']"
     assert (await listed(tmp_path, "true")).text == "[the workspace has no files yet]"
 

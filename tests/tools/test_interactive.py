@@ -31,9 +31,9 @@ from openskills.tools.run import SKILL_RUN
 from openskills.tools.tool import AnyTool, ToolOptions, build_parameters, decode
 from openskills.tools.uploads import WorkspaceUpload, upload_from_bytes
 from tests.tools.contexts import loaded_view
-from tests.tools.interactive_talks import PATIENCE, Talker, agent_of, talker
+from tests.tools.interactive_talks import TIMEOUT, Talker, agent_of, talker
 
-LONG = int(PATIENCE * 1000)
+LONG = int(TIMEOUT * 1000)
 
 ASK = """
 name = input("Name: ")
@@ -308,7 +308,7 @@ async def test_a_call_that_is_given_up_before_the_id_is_known_leaves_nothing_run
     async with talker(tmp_path) as me:
         talks = await me.context.open_commands()
         starting = asyncio.create_task(me.start("sleep 1000", yield_ms=LONG))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not talks.list_running():
                 await asyncio.sleep(0.01)
         starting.cancel()

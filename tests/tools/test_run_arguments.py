@@ -219,7 +219,7 @@ def test_a_timeout_beyond_all_numbers_is_a_very_long_one() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["soon", True, [60], "1 minute", float("nan"), "nan"])
-def test_what_is_no_timeout_is_refused(wrong: object) -> None:
+def test_an_invalid_timeout_is_refused(wrong: object) -> None:
     with pytest.raises(InvalidArgument, match=r"timeout: expected a number of seconds"):
         read_seconds(wrong)
 

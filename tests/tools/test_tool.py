@@ -87,7 +87,7 @@ def test_a_single_text_is_a_list_of_one() -> None:
     assert _TEXTS.validate_python(["a", "b"]) == ["a", "b"]
 
 
-def test_what_is_no_text_is_not_forgiven() -> None:
+def test_values_that_are_not_text_are_refused() -> None:
     with pytest.raises(ValidationError):
         _TEXTS.validate_python([1])
 

@@ -200,7 +200,7 @@ def test_ids_addresses_and_types_are_found() -> None:
 
 
 @pytest.mark.parametrize("other", ["text", None, {"type": "text", "text": "x"}, {"type": "image_url"}, {}])
-def test_what_is_no_file_is_none(other: object) -> None:
+def test_a_value_that_is_not_a_file_is_none(other: object) -> None:
     assert parse_file_part(other) is None
 
 

@@ -156,7 +156,7 @@ def levels(text: str) -> set[str]:
     found = {word.strip().upper() for word in text.split(",") if word.strip()}
     if not found or found - set(LEVELS):
         unknown = ", ".join(sorted(found - set(LEVELS))) or "nothing"
-        raise argparse.ArgumentTypeError(f"{unknown} is no level; known are {', '.join(LEVELS)}")
+        raise argparse.ArgumentTypeError(f"unknown level {unknown}; use {', '.join(LEVELS)}")
     return found
 
 

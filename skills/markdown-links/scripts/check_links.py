@@ -46,7 +46,7 @@ def dead(path: Path, root: Path) -> Iterator[dict[str, object]]:
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise OSError(None, f"more than {MAX_BYTES:,} bytes are no page")
+        raise OSError(None, f"the page is larger than {MAX_BYTES:,} bytes")
     for line, target in links(data.decode("utf-8", "replace")):
         if _ELSEWHERE.match(target):
             continue

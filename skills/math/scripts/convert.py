@@ -33,7 +33,7 @@ An amount below zero comes after --, as in: convert.py -- -40 F C
 
 def listed(kind: str) -> list[str]:
     if kind and kind not in TABLE:
-        raise Fault(f"--list: there is no {kind!r}; there are {', '.join(TABLE)}")
+        raise Fault(f"--list: unknown kind {kind!r}; use {', '.join(TABLE)}")
     kinds = [kind] if kind else list(TABLE)
     return [f"{one}: " + ", ".join("/".join(names) for names, _ in rows(one)) for one in kinds]
 
@@ -43,7 +43,7 @@ def converted(amount: str, source: str, target: str) -> tuple[Unit, Unit, Value]
     known = units()
     value = computed(amount)
     if isinstance(value, bool):
-        raise Fault("amount: a comparison is no amount")
+        raise Fault("amount: expected an amount, not a comparison")
     first, second = find(source, known), find(target, known)
     found = convert(Fraction(value), first, second)
     exact = isinstance(value, Fraction) and not (first.rounded or second.rounded)

@@ -2,7 +2,7 @@
 """Statistics of numbers: sum, mean, median, quartiles, modes, variance and standard deviation.
 
 Numbers come from the command line, from a text file (between blanks, commas or line ends) or a column of a CSV file.
-Exit status: 0 done, 2 wrong argument, unreadable file or something that is no number, 3 no numbers at all.
+Exit status: 0 done, 2 wrong argument, unreadable file or a value that is not a number, 3 no numbers at all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from exact.values import Fault, as_data, prepare, rounded  # noqa: E402
 EXAMPLES = """examples:
   describe.py 2.5 3 3 4.75
   describe.py --file numbers.txt
-  describe.py --file sales.csv --column amount --skip           cells that are no numbers are left out, and counted
+  describe.py --file sales.csv --column amount --skip           cells that are not numbers are left out, and counted
   describe.py --json -- -3 -1 4                                 numbers below zero come after --
 """
 MAX_LINE = 1_000_000
@@ -36,7 +36,7 @@ MAX_LINE = 1_000_000
 def lines(file: TextIO, path: Path) -> Iterator[str]:
     while line := file.readline(MAX_LINE):
         if "\0" in line or len(line) == MAX_LINE:
-            raise Fault(f"--file: {path} is no text with lines of a sensible length")
+            raise Fault(f"--file: {path} is not text, or has lines that are too long")
         yield line
 
 
@@ -58,7 +58,7 @@ def from_table(text: Iterator[str], column: str) -> Iterator[tuple[str, str]]:
     rows = csv.reader(chain([first], text), delimiter=max(",;\t|", key=first.count))
     header = [name.strip() for name in next(rows, [])]
     if column not in header:
-        raise Fault(f"--column: there is no {column!r}; the file has: {', '.join(header[:20])}")
+        raise Fault(f"--column: unknown column {column!r}; the file has: {', '.join(header[:20])}")
     place = header.index(column)
     for row in rows:
         if place < len(row) and row[place].strip():
@@ -71,7 +71,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("numbers", nargs="*", metavar="NUMBER")
     parser.add_argument("--file", type=Path, help="read them from here")
     parser.add_argument("--column", metavar="NAME", help="of a CSV file; empty cells are left out")
-    parser.add_argument("--skip", action="store_true", help="leave out what is no number, and say how many")
+    parser.add_argument("--skip", action="store_true", help="leave out cells that are not numbers, and say how many")
     parser.add_argument("--digits", type=int, default=12, metavar="N", help="of rounded figures (default: 12)")
     parser.add_argument("--json", action="store_true", help="print one JSON object, with exact fractions")
     options = parser.parse_args()
@@ -95,7 +95,7 @@ def as_text(sample: Sample, digits: int, skipped: int) -> str:
     rows = [(name, rounded(value, digits)) for name, value in statistics(sample).items()]
     rows.append(("modes", f"{said} ({times} times)" if values else "none"))
     if skipped:
-        rows.append(("left out", f"{skipped:,} that are no numbers"))
+        rows.append(("left out", f"{skipped:,} that are not numbers"))
     return "\n".join(f"{name:23} {value}" for name, value in rows)
 
 

@@ -77,7 +77,7 @@ class Page:
 
 
 def library() -> Any:
-    """pypdf, silent about what it mends."""
+    """pypdf, without its warnings about what it repairs."""
     try:
         found = importlib.import_module("pypdf")
     except ImportError:
@@ -105,7 +105,7 @@ def limited(seconds: int) -> Generator[None]:
 
 
 def reader_of(pypdf: Any, path: Path, wanted: Wanted) -> Any:
-    """The opened file. Raises `Fault` for what is no PDF, and when it cannot be decrypted."""
+    """Open the file. Raises `Fault` if it is not a PDF file or cannot be decrypted."""
     check_file(path)
     try:
         with limited(wanted.seconds):
@@ -134,7 +134,7 @@ def check_file(path: Path) -> None:
     if size > MAX_BYTES:
         raise Fault(2, f"{path} has {size:,} bytes, more than {MAX_BYTES:,}")
     if b"%PDF-" not in start:
-        raise Fault(3, f"{path} is no PDF: it does not begin with %PDF-")
+        raise Fault(3, f"{path} is not a PDF file: it does not begin with %PDF-")
 
 
 def said_of(error: BaseException) -> str:
@@ -167,7 +167,7 @@ def chosen(wanted: str | None, count: int, path: Path) -> list[int]:
     for part in wanted.split(","):
         match = _RANGE.fullmatch(part.strip())
         if not match or not (match[1] or match[3]):
-            raise Fault(2, f"--pages: {part.strip()!r} is no page; use 3, 1-5, 7- or several with commas")
+            raise Fault(2, f"--pages: invalid page {part.strip()!r}; use 3, 1-5, 7- or several with commas")
         first = int(match[1] or 1)
         last = int(match[3] or count) if match[2] else first
         if not 1 <= first <= last or last > count:
@@ -204,7 +204,7 @@ def write(text: str, output: Path | None) -> None:
 
 def password_in(name: str | None) -> str | None:
     if name is not None and name not in os.environ:
-        raise Fault(2, f"--password-env: there is no variable {name}")
+        raise Fault(2, f"--password-env: the variable {name} is not set")
     return os.environ[name] if name is not None else None
 
 

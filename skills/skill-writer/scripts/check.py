@@ -24,7 +24,7 @@ EXAMPLES = """examples:
   check.py my-skill
   check.py skills/* --strict --json
 
-This is a quick look. `openskills validate FOLDER` knows every rule, and mends some of what is wrong with --fix.
+This is a quick look. `openskills validate FOLDER` knows every rule, and fixes some problems with --fix.
 """
 
 
@@ -59,7 +59,7 @@ def main() -> int:
     folders = [path.parent if path.name == "SKILL.md" and path.is_file() else path for path in options.folders]
     for folder in folders:
         if not folder.is_dir():
-            parser.error(f"{folder} is no folder")
+            parser.error(f"{folder} is not a folder")
     found = [(folder, finding) for folder in folders for finding in findings(folder)]
     errors = sum(options.strict or finding.level == "error" for _, finding in found)
     if options.json:

@@ -91,7 +91,7 @@ def main():
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
     except UnicodeDecodeError:
-        print(f"error: {options.input} is no UTF-8 text", file=sys.stderr)
+        print(f"error: {options.input} is not UTF-8 text", file=sys.stderr)
         return 2
     return 0
 
@@ -102,7 +102,7 @@ if __name__ == "__main__":
 
 
 def faults(name: str, description: str) -> list[str]:
-    """Why this cannot be a skill; warnings about a description count, because it is easiest to mend now."""
+    """Why this cannot be a skill; warnings about a description count, because now is the easiest time to fix it."""
     front = Front(fields={"name": name, "description": description})
     found = [*name_rules(front, name), *description_rules(front)]
     return [finding.message for finding in found]
@@ -151,7 +151,7 @@ def main() -> int:
     if wrong:
         parser.error("; ".join(wrong))
     if options.script is not None and not options.script.isidentifier():
-        parser.error(f"argument --script: {options.script!r} is no name of a module; use letters, digits and _")
+        parser.error(f"argument --script: invalid module name {options.script!r}; use letters, digits and _")
     folder = (options.output or Path(os.environ.get("OUTPUT_DIR") or ".")) / options.name
     try:
         made = make(folder, skill_text(options.name, options.description, options.script), options.script)

@@ -115,7 +115,7 @@ def poured(parts: list[Path], out: BinaryIO) -> tuple[int, str]:
 def amount(text: str) -> int:
     found = re.fullmatch(r"([0-9]{1,12})([KMG]?)B?", text.upper())
     if not found or not int(found[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no amount; use 1000, 500K, 10M or 1G")
+        raise argparse.ArgumentTypeError(f"invalid size {text!r}; use 1000, 500K, 10M or 1G")
     return int(found[1]) * UNITS[found[2]]
 
 

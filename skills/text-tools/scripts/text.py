@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Count, sort, deduplicate, replace in and convert text files. Originals stay as they are, unless you say --in-place.
 
-Exit status: 0 done, 1 replace found nothing, 2 wrong argument or unreadable file, 3 the file is no text as it was read.
+Exit status: 0 done, 1 replace found nothing, 2 wrong argument, unreadable file, 3 the file is not text in its encoding.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def finish(text: str, encoding: str, options: argparse.Namespace) -> int:
 
 def positive(text: str) -> int:
     if not text.isdecimal() or len(text) > 6 or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return int(text)
 
 

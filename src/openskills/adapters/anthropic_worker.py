@@ -125,7 +125,7 @@ class _SessionTools:
         """A tool whose cleanup, which the SDK runs at the end of the session, closes the workspace."""
 
         @asynccontextmanager
-        async def opened() -> AsyncGenerator[Callable[..., Awaitable[Any]]]:
+        async def open_call() -> AsyncGenerator[Callable[..., Awaitable[Any]]]:
             async def call(**values: Any) -> Any:
                 try:
                     return await self._run_while_served(self._act(act, schema.model_validate(values)))
@@ -138,7 +138,7 @@ class _SessionTools:
                 await self._stack.aclose()
 
         description = act.__doc__ or name
-        return beta_async_tool(name=name, description=description, input_schema=schema)(cast("Any", opened))
+        return beta_async_tool(name=name, description=description, input_schema=schema)(cast("Any", open_call))
 
     async def _act(self, act: Callable[[WorkspaceShell, Any], Awaitable[Any]], wanted: Any) -> Any:
         return await act((await self._open()).open_shell(), wanted)

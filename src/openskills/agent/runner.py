@@ -234,7 +234,7 @@ class Runner:
         agent = replace(agent, options=options or agent.options)
         stream = EventStream(timeout=self._timeout)
         parts, attached = split_message(message)
-        inputs = _RunInputs(user, session, parts, (*attached, *files), tuple(loads), agent.options, instructions)
+        inputs = _AgentInputs(user, session, parts, (*attached, *files), tuple(loads), agent.options, instructions)
         task = asyncio.get_running_loop().create_task(self._run_agent(agent, inputs, stream))
         task.add_done_callback(lambda _: stream.close())
         try:
@@ -256,7 +256,7 @@ class Runner:
             return AgentReply("", tuple(events), usage, dict(last.payload))
         return AgentReply(last.payload["text"], tuple(events), usage)
 
-    async def _run_agent(self, agent: Agent, inputs: "_RunInputs", stream: EventStream) -> None:
+    async def _run_agent(self, agent: Agent, inputs: "_AgentInputs", stream: EventStream) -> None:
         # Held by the run, not by its reader: a reader that stopped reading must not block others.
         lock = self._agent.runtime.get_run_lock(Scope(self._app, inputs.user, inputs.session))
         opening = agent.runtime.session(
@@ -268,7 +268,7 @@ class Runner:
                 with session.listen(stream.put):
                     await self._run_turn(agent, session, inputs, stream)
 
-    async def _run_turn(self, agent: Agent, session: SkillSession, inputs: "_RunInputs", stream: EventStream) -> None:
+    async def _run_turn(self, agent: Agent, session: SkillSession, inputs: "_AgentInputs", stream: EventStream) -> None:
         await load_skills(session, inputs.loads, session.options.max_loaded_skills)
         done = TurnResult()
         try:
@@ -281,7 +281,7 @@ class Runner:
         await session.log(END, {"text": done.text, **_describe_cost(done)})
 
     async def _answer_message(
-        self, agent: Agent, session: SkillSession, inputs: "_RunInputs", stream: EventStream, done: TurnResult
+        self, agent: Agent, session: SkillSession, inputs: "_AgentInputs", stream: EventStream, done: TurnResult
     ) -> TurnResult:
         """Run the model on the message. Its usage is in `done`, even if this raises."""
         text = _join_texts(inputs.parts)
@@ -334,7 +334,7 @@ class Runner:
 
 
 @dataclass(frozen=True, slots=True)
-class _RunInputs:
+class _AgentInputs:
     user: str
     session: str
     parts: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Named, versioned bytes: what runs made and somebody wants to keep."""
+"""Artifacts: named, versioned bytes, such as the saved output files of runs."""
 
 from typing import TYPE_CHECKING
 

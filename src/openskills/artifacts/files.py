@@ -307,8 +307,8 @@ class VersionLogs:
             for path in folder.iterdir():
                 yield from self._read_versions(path)
 
-    def add(self, owner: Owner, name: str, numbered: Callable[[int], Artifact]) -> Artifact:
-        """Append a version durably; `numbered` builds it from its number."""
+    def add(self, owner: Owner, name: str, build: Callable[[int], Artifact]) -> Artifact:
+        """Append a version durably; `build` makes it from its number."""
         path = self._path(owner, name)
         with lock_file(self._lock_path(path)):
             make_private_durable(path.parent)
@@ -318,7 +318,7 @@ class VersionLogs:
                     # Before the first record, so that a log with a record always has a durable name.
                     flush_directory(path.parent)
                     flush_directory(self._directory)
-                artifact = numbered(last.entry.next_version)
+                artifact = build(last.entry.next_version)
                 _append_line(handle, last.position, format_record(artifact, owner))
         return artifact
 
@@ -497,12 +497,12 @@ class FileArtifactStore:
     async def _run_in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run blocking work in a thread, and translate disk errors."""
 
-        def prepared() -> T:
+        def prepare_and_work() -> T:
             self._prepare()
             return work(*args, **kwargs)
 
         try:
-            return await run_in_thread(prepared)
+            return await run_in_thread(prepare_and_work)
         except OSError as error:
             raise build_store_error(self._root, error) from error
 
@@ -527,13 +527,13 @@ class FileArtifactStore:
             self._prepared = True
 
     def _commit(self, arrival: BlobWriter, owner: Owner, name: str, mime_type: str) -> Artifact:
-        def numbered(version: int) -> Artifact:
+        def build(version: int) -> Artifact:
             return Artifact(name, version, arrival.size, mime_type, arrival.sha256, datetime.now(UTC))
 
         # Shared lock: no sweep may run between adding the content and the record that refers to it.
         with lock_file(self._locks / "sweep", shared=True):
             self._blobs.add(arrival)
-            return self._logs.add(owner, name, numbered)
+            return self._logs.add(owner, name, build)
 
     def _open_version(
         self, held: ExitStack, owner: Owner, name: str, version: int | None

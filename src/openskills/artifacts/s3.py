@@ -335,12 +335,12 @@ class VersionIndex:
             raise build_unknown_error(name, version, [record.artifact for record in known])
         return records[0]
 
-    async def add(self, owner: Owner, name: str, numbered: Callable[[int], VersionRecord]) -> VersionRecord:
-        """Add a version; `numbered` builds its record from its number."""
+    async def add(self, owner: Owner, name: str, build: Callable[[int], VersionRecord]) -> VersionRecord:
+        """Add a version; `build` makes its record from its number."""
         prefix = name_prefix(owner, name)
         for _ in range(TRIES):
             latest = await self._find_latest(prefix)
-            record = numbered(latest.version + 1 if latest else 0)
+            record = build(latest.version + 1 if latest else 0)
             # Meanwhile others may have used the number, deleted it and swept: then the key is free again, but a record
             # there counts as deleted.
             if await self._try_create(prefix, record, owner) and not await self._is_deleted(prefix, record):
@@ -492,11 +492,11 @@ class S3ArtifactStore:
         async with aclosing(split_content(data, limit=self._max_bytes)) as arriving:
             await upload.write(arriving)
 
-        def numbered(version: int) -> VersionRecord:
+        def build(version: int) -> VersionRecord:
             artifact = Artifact(name, version, upload.size, mime_type, upload.sha256, datetime.now(UTC))
             return VersionRecord(artifact, upload.key)
 
-        return (await self._names.add(scope.owner(name), name, numbered)).artifact
+        return (await self._names.add(scope.owner(name), name, build)).artifact
 
     @asynccontextmanager
     async def open(self, scope: Scope, name: str, version: int | None = None) -> AsyncGenerator[ArtifactReader]:

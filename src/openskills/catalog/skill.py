@@ -196,7 +196,8 @@ def _file_size(base: str, entry: os.DirEntry[str]) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-_COMMAND_TOOLS = ("bash", "shell", "skill_run", "skill_exec")
+COMMAND_TOOLS = ("bash", "shell", "skill_run", "skill_exec")
+"""Tools that run commands (lower case); one of them in `allowed-tools` means all of them."""
 _MAX_DOCS = 32
 _MAX_DOC_BYTES = 256 * 1024
 MAX_RESOURCE_BYTES = 16 * 1024 * 1024
@@ -301,7 +302,7 @@ class Skill:
         from openskills.skillmd.markdown import has_commands
 
         needs = self.manifest.requirements
-        tools = (tool.lower().startswith(_COMMAND_TOOLS) for tool in self.manifest.allowed_tools)
+        tools = (tool.lower().startswith(COMMAND_TOOLS) for tool in self.manifest.allowed_tools)
         # The files of a server's skill are not downloaded before they are needed.
         if needs.bins or needs.any_bins or any(tools) or self.remote is not None:
             return True

@@ -1,1 +1,1 @@
-"""The command line: one file per noun. `main` is the door; nothing behind it prints a traceback."""
+"""The command line: one file per noun. `main` turns every error into a message, so that none prints a traceback."""

@@ -62,7 +62,7 @@ class _Maximum:
         tasks = None if processes is None else 2 * processes * calls + 1
         return cls(None if memory is None else memory * calls, tasks)
 
-    def raised_to(self, other: "_Maximum") -> "_Maximum":
+    def max_with(self, other: "_Maximum") -> "_Maximum":
         return _Maximum(_max(self.memory, other.memory), _max(self.tasks, other.tasks))
 
 
@@ -98,7 +98,7 @@ class Cgroup:
         wanted = _Maximum.of(limits, calls)
         if not self._closed:
             with suppress(FileNotFoundError):
-                self._set(self._maximum.raised_to(wanted) if busy else wanted)
+                self._set(self._maximum.max_with(wanted) if busy else wanted)
 
     def describe_excess(self) -> str:
         """A sentence about the limit for which the kernel killed its processes; empty if it did not."""

@@ -76,7 +76,7 @@ class CheckpointInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class _SavedFile:
+class _CheckpointFile:
     path: str
     executable: bool
     mtime: int
@@ -89,7 +89,7 @@ class _SavedFile:
 class _Manifest:
     directories: list[str] = field(default_factory=list[str])
     links: dict[str, str] = field(default_factory=dict[str, str])
-    files: list[_SavedFile] = field(default_factory=list[_SavedFile])
+    files: list[_CheckpointFile] = field(default_factory=list[_CheckpointFile])
     skipped: list[str] = field(default_factory=list[str])
 
     def skip(self, path: str, why: str) -> None:
@@ -121,7 +121,7 @@ async def save_workspace(
     names = await _list_manifests(store, base)
     _check_epoch(key, names, epoch)
     previous = await _read_manifest(store, base, names[-1]) if names else _Manifest()
-    saving = _WorkspaceUpload(tree, store, f"{base}/files/{epoch:016}", previous, quota or Quota())
+    saving = _CheckpointUpload(tree, store, f"{base}/files/{epoch:016}", previous, quota or Quota())
     made = await saving.run()
     number = await _create_manifest(store, base, names, epoch, made)
     names = await _list_manifests(store, base)
@@ -221,7 +221,7 @@ def _clear(tree: Path) -> None:
                     remove_entry(directory, entry)
 
 
-class _WorkspaceUpload:
+class _CheckpointUpload:
     """Walks through a workspace and uploads the files that the previous checkpoint does not have."""
 
     def __init__(self, tree: Path, store: ObjectStore, prefix: str, previous: _Manifest, quota: Quota) -> None:
@@ -286,7 +286,7 @@ class _WorkspaceUpload:
                 digest, size = await self._upload(descriptor, status.st_size)
             if digest:
                 executable, name = bool(status.st_mode & 0o100), self._known[digest]
-                self._made.files.append(_SavedFile(path, executable, status.st_mtime_ns, size, digest, name))
+                self._made.files.append(_CheckpointFile(path, executable, status.st_mtime_ns, size, digest, name))
                 return
         self._made.skip(path, "changed while it was saved")
 
@@ -367,7 +367,7 @@ def _try(missing: list[str], path: str, work: Callable[[], None]) -> None:
 
 
 async def _restore_file(
-    tree: Path, target: WorkspaceTree, store: ObjectStore, file: _SavedFile, missing: list[str]
+    tree: Path, target: WorkspaceTree, store: ObjectStore, file: _CheckpointFile, missing: list[str]
 ) -> None:
     seen = _DigestCounter()
     try:
@@ -435,7 +435,7 @@ async def _read_manifest(store: ObjectStore, base: str, name: _ManifestName) -> 
         return _Manifest(
             [str(path) for path in fields["directories"]],
             {str(path): str(target) for path, target in fields["links"].items()},
-            [_SavedFile(*file) for file in fields["files"]],
+            [_CheckpointFile(*file) for file in fields["files"]],
             [str(sentence) for sentence in fields["skipped"]],
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:

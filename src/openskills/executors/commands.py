@@ -369,7 +369,7 @@ class CommandRunner:
     async def finish(self, started: ActiveCommand) -> RunResult:
         """Wait for a command, collect its outputs, and save the requested artifacts."""
         ended = await started.process.wait()
-        started.watched.ended(ended)
+        started.watched.record_end(ended)
         kept: Sequence[Artifact] = ()
         try:
             collected, kept = await self._collect_outputs(started, ended)
@@ -424,7 +424,7 @@ class CommandRunner:
         """Kill a command that `start` has started, instead of `finish`."""
         await started.process.kill()
         ended = await started.process.wait()
-        started.watched.ended(ended)
+        started.watched.record_end(ended)
         self._log_record(audit.build_end_record(started.run, ended))
 
     async def _start(self, request: RunRequest, *, ask: bool = True) -> ActiveCommand:
@@ -465,7 +465,7 @@ class CommandRunner:
         try:
             yield latest
         except BaseException as error:
-            spans.refused(error)
+            spans.count_refusal(error)
             message = error.message if isinstance(error, SkillError) else f"{type(error).__name__}: {error}"
             self._log_record(audit.build_failure_record(latest[0], message))
             raise
@@ -498,7 +498,7 @@ class CommandRunner:
                 starting.enter_context(self._starts)
             self._log_begin(run, how)
             mark = await self._workspace.mark() if request.outputs is not None else 0
-            with spans.starting(run, request.command) as watched:
+            with spans.watch_run(run, request.command) as watched:
                 if self._guard is not None:
                     await self._guard()
                 process = await self._workspace.start(command)

@@ -645,7 +645,7 @@ def find_venv(
     # A link could lead to an environment of another project.
     if is_container or own.is_symlink() or not (own / "pyvenv.cfg").is_file():
         return None, ()
-    python = Interpreter.chosen(settings.python) or Interpreter.base()
+    python = Interpreter.choose(settings.python) or Interpreter.base()
     visible = (*python.directories, Path(sys.base_prefix), Path("/usr"))
     real = Path(os.path.realpath(own / "bin" / "python"))
     if not any(real.is_relative_to(directory) for directory in visible):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from openskills.errors import ExecutorUnavailable
 from openskills.executors.bubblewrap.backend import allow_traversal, build_reach_command
-from openskills.executors.bubblewrap.etc import DIRECTORIES, FILES, SYSTEM_PATH, find_visible_system
+from openskills.executors.bubblewrap.etc import DIRECTORIES, FILES, find_visible_system
 from openskills.executors.bubblewrap.profile import create_memory_file, encode_words
 from openskills.executors.bubblewrap.seccomp import build_filter
 from openskills.executors.bubblewrap.selftest import (
@@ -28,7 +28,7 @@ from openskills.executors.bubblewrap.selftest import (
 )
 from openskills.executors.files.descriptors import DirectoryOpener, change_owner
 from openskills.executors.protocol import Interpreter, WorkspaceDirectory
-from openskills.executors.spec import OUT, RUNS, SKILLS, VENV, WORK, Command, Isolation
+from openskills.executors.spec import OUT, RUNS, SKILLS, SYSTEM_PATH, VENV, WORK, Command, Isolation
 from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, SupervisorPool, to_rlimits
 
 PROGRAM = Path(__file__).parent / "programs" / "landlock.py"
@@ -57,7 +57,7 @@ class LandlockBackend:
         rules: bytes | None = None,
     ) -> None:
         self._pool = SupervisorPool()
-        self._python = Interpreter.chosen(python) or Interpreter.base()
+        self._python = Interpreter.choose(python) or Interpreter.base()
         self._read_only = (Path(sys.base_prefix), *self._python.directories, *read_only)
         self._rules = rules
         self._path = tuple(path)

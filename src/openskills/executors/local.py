@@ -11,10 +11,9 @@ from pathlib import Path
 from openskills.arguments import check_arguments
 from openskills.executors.direct_start import start_directly
 from openskills.executors.protocol import Interpreter, WorkspaceDirectory
-from openskills.executors.spec import SKILLS, Command, Isolation
+from openskills.executors.spec import SKILLS, SYSTEM_PATH, Command, Isolation
 from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, SupervisorPool, to_rlimits
 
-SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LINKS = "bin"
 
 
@@ -30,7 +29,7 @@ class LocalBackend:
 
     def __init__(self, *, python: Path | None = None) -> None:
         self._pool = SupervisorPool()
-        self._python = Interpreter.chosen(python) or Interpreter.ours()
+        self._python = Interpreter.choose(python) or Interpreter.ours()
 
     async def check(self) -> Isolation:
         """Always available."""

@@ -17,25 +17,31 @@ _BACKENDS = {
     "sandbox": (
         "openskills.executors.bubblewrap.backend:SandboxBackend",
         "bubblewrap: separate mounts, processes, network; unprivileged user; system call filter",
+        True,
     ),
     "container": (
         "openskills.executors.container.backend:ContainerBackend",
         "a container for each session, with a Docker-compatible engine",
+        True,
     ),
     "landlock": (
         "openskills.executors.landlock:LandlockBackend",
         "Landlock and a system call filter; weaker: shared process table and mounts",
+        True,
     ),
     "local": (
         "openskills.executors.local:LocalBackend",
         "no isolation: only a clean environment, limits, and killing of the process tree",
+        False,
     ),
 }
-"""The classes of backends and what they are, from the strongest isolation to none."""
+"""Backends from the strongest isolation to none: class, description, and whether every command is isolated."""
 _RAY = "openskills.executors.ray.cluster:open_ray_executor"
 _ABOUT_RAY = "the nodes of a Ray cluster, each with one of the executors above"
 EXECUTOR_NAMES = ("auto", *_BACKENDS, "ray")
-DESCRIPTIONS = {name: about for name, (_, about) in _BACKENDS.items()} | {"ray": _ABOUT_RAY}
+ISOLATING_EXECUTORS = frozenset(name for name, (_, _, isolates) in _BACKENDS.items() if isolates)
+"""The executors that isolate every command, or refuse to run it."""
+DESCRIPTIONS = {name: about for name, (_, about, _) in _BACKENDS.items()} | {"ray": _ABOUT_RAY}
 _ALLOW_LOCAL = "To run commands without any isolation, set OPENSKILL_ALLOW_LOCAL=1 or choose the executor `local`."
 
 

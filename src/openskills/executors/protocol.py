@@ -240,7 +240,7 @@ class Interpreter:
     path: Path
 
     @classmethod
-    def chosen(cls, python: Path | None) -> "Interpreter | None":
+    def choose(cls, python: Path | None) -> "Interpreter | None":
         """The configured interpreter, or None; raises `InvalidArgument` if it cannot be run."""
         if python is None:
             return None

@@ -34,7 +34,7 @@ class WatchedRun:
         self._span = watched
         self._ended = False
 
-    def ended(self, how: CommandResult) -> None:
+    def record_end(self, how: CommandResult) -> None:
         """Record the result. A failed command is not an error of ours."""
         if self._ended:
             return
@@ -50,23 +50,23 @@ class WatchedRun:
             }
         )
         self._span.end()
-        self._counted(how.ending)
+        self._count_end(how.ending)
         count(BYTES, how.stdout.total + how.stderr.total, flow="printed")
 
-    def cancelled(self) -> None:
+    def record_cancellation(self) -> None:
         """Record that it was killed during its start. It may have run, and its result is unknown."""
         self._ended = True
         self._span.set({"workspace.run.ending": str(EndReason.KILLED), "workspace.run.timed_out": False})
         self._span.end()
-        self._counted(EndReason.KILLED)
+        self._count_end(EndReason.KILLED)
 
-    def _counted(self, ending: EndReason) -> None:
+    def _count_end(self, ending: EndReason) -> None:
         count("openskills.run.ended", ending=str(ending), isolation=str(self._run.isolation))
 
 
 @contextmanager
-def starting(run: AuditRun, wanted: str | tuple[str, ...]) -> Generator[WatchedRun]:
-    """The span of a run, for the block that starts it. It continues until `ended`, unless the block fails.
+def watch_run(run: AuditRun, wanted: str | tuple[str, ...]) -> Generator[WatchedRun]:
+    """The span of a run, for the block that starts it. It continues until `record_end`, unless the block fails.
 
     A cancelled block counts as a run, because the command may have started already.
     """
@@ -92,7 +92,7 @@ def starting(run: AuditRun, wanted: str | tuple[str, ...]) -> Generator[WatchedR
     try:
         yield watched
     except asyncio.CancelledError:
-        watched.cancelled()
+        watched.record_cancellation()
         raise
     except BaseException as error:
         running.record_error(error)
@@ -100,7 +100,7 @@ def starting(run: AuditRun, wanted: str | tuple[str, ...]) -> Generator[WatchedR
         raise
 
 
-def refused(error: BaseException) -> None:
+def count_refusal(error: BaseException) -> None:
     """Count a run that did not start a command, unless it was cancelled."""
     if isinstance(error, asyncio.CancelledError):
         return

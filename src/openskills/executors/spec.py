@@ -32,6 +32,8 @@ _MINIMUMS = {"timeout": 0.001, "grace": 0, "memory_bytes": 16 * MIB, "total_memo
 }
 _MAXIMUM = 2**62
 
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+"""Where commands find the programs of the system."""
 DEFAULT_TIMEOUT = 300.0
 """Seconds that a command may run unless its limits say otherwise."""
 

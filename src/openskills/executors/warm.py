@@ -271,7 +271,7 @@ class WarmInterpreterPool:
         if key in self._servers:
             self._servers[key] = self._servers.pop(key)
             return ""
-        while len(self._servers) >= self._max_servers:
+        while self.server_count >= self._max_servers:
             for other, task in self._servers.items():
                 if task.done() and (task.cancelled() or task.exception() is not None or task.result().running == 0):
                     await self._close_server(other)

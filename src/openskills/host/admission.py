@@ -306,7 +306,7 @@ class Admission:
         self._queue = math.ceil(queue * share)
         self._observer = observer
         self._clock = clock
-        self._running = 0
+        self.active_count = 0
         self._of_key: dict[str, int] = {}
         self._of_skill: dict[str, int] = {}
         self._buckets: dict[str, TokenBucket] = {}
@@ -319,11 +319,8 @@ class Admission:
         return self._capacity
 
     @property
-    def active_count(self) -> int:
-        return self._running
-
-    @property
     def queue_length(self) -> int:
+        """The number of queued calls."""
         return len(self._line)
 
     def count_calls(self, key: str) -> tuple[int, int]:
@@ -382,7 +379,7 @@ class Admission:
         """Release a slot after `seconds` of work (None if not measured), and start queued calls."""
         if seconds is not None:
             self._times.record(skill, seconds)
-        self._running -= 1
+        self.active_count -= 1
         _decrement(self._of_key, key)
         _decrement(self._of_skill, skill)
         self._start_waiters()
@@ -418,7 +415,7 @@ class Admission:
 
     def _has_capacity(self, key: str, key_limit: int | None, skill: str, skill_limit: int | None) -> bool:
         return (
-            self._running < self._capacity
+            self.active_count < self._capacity
             and (key_limit is None or self._of_key.get(key, 0) < key_limit)
             and (skill_limit is None or self._of_skill.get(skill, 0) < skill_limit)
         )
@@ -428,7 +425,7 @@ class Admission:
         return not one.turn.done() and self._has_capacity(one.key, one.key_limit, one.skill, one.skill_limit)
 
     def _grant(self, key: str, skill: str, waited: float) -> None:
-        self._running += 1
+        self.active_count += 1
         self._of_key[key] = self._of_key.get(key, 0) + 1
         self._of_skill[skill] = self._of_skill.get(skill, 0) + 1
         if self._observer is not None:
@@ -437,7 +434,7 @@ class Admission:
     def _start_waiters(self) -> None:
         if not self._line:
             return
-        while self._running < self._capacity and (waiter := self._line.pop_next(self._can_start)) is not None:
+        while self.active_count < self._capacity and (waiter := self._line.pop_next(self._can_start)) is not None:
             if waiter.timer is not None:
                 waiter.timer.cancel()
             if self._latest_start(waiter) < self._now():
@@ -460,15 +457,15 @@ class Admission:
     def _check_deadline(self, waiter: Waiter) -> None:
         wait = self._estimate(waiter)
         if waiter.since + wait + self._times.mean(waiter.skill) > waiter.deadline:
-            message = f"{len(self._line)} calls are queued; this one would not be served before its deadline"
+            message = f"{self.queue_length} calls are queued; this one would not be served before its deadline"
             raise self._build_refusal("too_late", message, wait)
 
     def _make_room(self, waiter: Waiter) -> None:
-        if len(self._line) < self._queue:
+        if self.queue_length < self._queue:
             return
         displaced = self._line.find_displaceable(unless=waiter.key)
         if displaced is None:
-            message = f"the host is busy and its queue of {len(self._line)} calls is full"
+            message = f"the host is busy and its queue of {self.queue_length} calls is full"
             raise self._build_refusal("queue_full", message, self._estimate(waiter))
         message = f"the key {displaced.key!r} has too many queued calls; this one was displaced by another key"
         self._reject(displaced, self._build_refusal("displaced", message, self._estimate(displaced)))
@@ -510,7 +507,7 @@ class Admission:
 
     def _notify_queue_length(self) -> None:
         if self._observer is not None:
-            self._observer.on_queue_change(len(self._line))
+            self._observer.on_queue_change(self.queue_length)
 
 
 class AdmissionSlot:

@@ -381,7 +381,6 @@ def _read_stamp(path: Path | None) -> _FileStamp:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORWARDING_HEADERS = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
 )
@@ -414,7 +413,7 @@ class Authenticator:
     def authenticate(self, exchange: HttpExchange) -> Principal:
         """The caller of a request. Raises `Unauthorized`, or `HttpRefusal` for a foreign `Host` or web page."""
         headers = exchange.headers
-        if b"origin" in headers and exchange.method not in _SAFE_METHODS:
+        if b"origin" in headers and exchange.method not in http.SAFE_METHODS:
             check_origin(exchange)
         if b"cookie" in headers and self.sessions is not None and {b"authorization", b"x-api-key"}.isdisjoint(headers):
             found = self.sessions.authenticate(exchange)

@@ -240,6 +240,8 @@ class HttpExchange:
 
 
 MAX_PATH_LENGTH = 100
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing, so that requests of other origins need no check."""
 DRAIN_RETRY_AFTER = 5
 """`Retry-After` of a draining host, in seconds."""
 

@@ -71,12 +71,12 @@ def drain_on_signals(host: Host, grace: float, ended: Callable[[], None], *, del
         else:
             begun.append(loop.create_task(end(number)))
 
-    def caught(number: int, _: FrameType | None) -> None:
+    def on_signal(number: int, _: FrameType | None) -> None:
         loop.call_soon_threadsafe(begin, number)
 
     try:
         for number in _END_SIGNALS:
-            earlier[number] = signal.signal(number, caught)
+            earlier[number] = signal.signal(number, on_signal)
     except ValueError:
         # Not in the main thread.
         yield
@@ -85,7 +85,7 @@ def drain_on_signals(host: Host, grace: float, ended: Callable[[], None], *, del
         yield
     finally:
         for number, handler in earlier.items():
-            if signal.getsignal(number) is caught:
+            if signal.getsignal(number) is on_signal:
                 signal.signal(number, handler)
 
 

@@ -551,6 +551,7 @@ class Runs:
 
     @property
     def live_count(self) -> int:
+        """The number of runs of this worker that have not ended."""
         return len(self._live)
 
     async def start(
@@ -569,8 +570,8 @@ class Runs:
 
         Raises `TooManyRequests` if this worker has too many runs, and `StoreUnavailable`.
         """
-        if len(self._live) >= self._limits.max_live:
-            message = f"too many asynchronous runs ({len(self._live)}); wait for some to finish, or try again later"
+        if self.live_count >= self._limits.max_live:
+            message = f"too many asynchronous runs ({self.live_count}); wait for some to finish, or try again later"
             raise TooManyRequests(message, limit="runs", retry_after=1.0)
         now = time.time()
         found = run_id or new_run_id(now)

@@ -1,4 +1,4 @@
-"""What the model sees. Pure."""
+"""The prompt: the list of skills, loaded texts, and where they are placed. Pure."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What one conversation has loaded, and the log of it."""
+"""Sessions: the state of conversations, their event logs, and the stores that keep them."""
 
 from typing import TYPE_CHECKING
 

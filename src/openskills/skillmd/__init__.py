@@ -1,4 +1,4 @@
-"""SKILL.md as text: reading it, judging it, mending it, writing a new one. Pure: no file is touched here."""
+"""SKILL.md as text: parse it, check it, fix it, create a new one. Pure: reads and writes no files."""
 
 from typing import TYPE_CHECKING
 

@@ -243,11 +243,6 @@ class FrontMatter:
         """The first line of the front matter in the file."""
         return self._halves.front_line
 
-    @property
-    def is_recovered(self) -> bool:
-        """Whether this was not valid YAML and was read field by field."""
-        return self._recovery is not None
-
     def _find_positions(self) -> PositionIndex:
         if self._places is None:
             document = self._halves

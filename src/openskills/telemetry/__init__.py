@@ -1,4 +1,4 @@
-"""What happens, for those who watch: spans, lines of a log, counters, and the trace id that ties them together.
+"""Telemetry: spans, log lines, counters, and the trace id that connects them.
 
 Nothing is printed and nothing is sent from here. Spans and metrics go to OpenTelemetry when the application has set it
 up; lines go to the logger `openskills`; counters can be read in the process. What a model, a skill or a user wrote is

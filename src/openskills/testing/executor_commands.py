@@ -416,7 +416,7 @@ async def _check_no_program(trial: ExecutorTrial) -> None:
         except InvalidArgument:
             continue
         expect(ended.exit_code in _CANNOT_RUN, f"{program!r} gives: {describe_result(ended)}")
-        expect(bool(ended.stderr.total), f"{program!r} ends with {ended.exit_code}, and nothing says why")
+        expect(bool(ended.stderr.total), f"{program!r} ends with {ended.exit_code}, and there is no error message")
 
 
 async def _check_no_directory(trial: ExecutorTrial) -> None:
@@ -449,7 +449,7 @@ async def _expect_timeout(trial: ExecutorTrial, traits: str, lock: str) -> None:
     said = f"a command that is {traits or 'ordinary'} gives: {describe_result(ended)}"
     expect(ended.ending is EndReason.TIMED_OUT and ended.exit_code != 0, said)
     expect(bool(ended.detail), f"{said}; it does not say what happened")
-    expect(not await trial.is_held(lock), f"processes of a command that is {traits or 'ordinary'} are still there")
+    expect(not await trial.is_held(lock), f"processes of a command that is {traits or 'ordinary'} are still running")
 
 
 async def _run_until_ready(trial: ExecutorTrial, traits: str, lock: str) -> CommandResult:
@@ -497,7 +497,7 @@ async def _check_kill(trial: ExecutorTrial) -> None:
         )
         await process.kill()
         expect(await process.wait() == ended, "a kill after the end changes how it ended")
-        expect(not await trial.is_held("work/lock"), f"processes of one that is {traits or 'ordinary'} are still there")
+        expect(not await trial.is_held("work/lock"), "its processes are still running")
     process = await trial.workspace.start(Command(shell_argv("exit 3")))
     first = await process.wait()
     await process.kill()
@@ -514,7 +514,7 @@ async def _check_cancelled_wait(trial: ExecutorTrial) -> None:
     await process.write(b"still there")
     await process.close_input()
     first, second = await asyncio.gather(*waiting[1:])
-    expect(first == second == await process.wait(), "two who wait get two answers")
+    expect(first == second == await process.wait(), "two waiters get different results")
     said = (first.exit_code, first.stdout.bytes())
     expect(said == (0, b"still there"), f"after a wait was cancelled: {describe_result(first)}")
 
@@ -594,7 +594,7 @@ async def _check_workspace_close(trial: ExecutorTrial) -> None:
     await trial.workspace.close()
     ended = await process.wait()
     expect(ended.ending is not EndReason.EXITED, f"it ended by itself: {describe_result(ended)}")
-    expect(not await (await _reopen(trial)).is_held("work/lock"), "its processes are still there")
+    expect(not await (await _reopen(trial)).is_held("work/lock"), "its processes are still running")
 
 
 async def _check_cancelled_start(trial: ExecutorTrial) -> None:
@@ -606,7 +606,7 @@ async def _check_cancelled_start(trial: ExecutorTrial) -> None:
         await asyncio.wait([starting])
         if not starting.cancelled():
             await starting.result().kill()
-    expect(not await trial.is_held("work/lock"), "there are processes of a command that nobody has")
+    expect(not await trial.is_held("work/lock"), "processes of an abandoned command are still running")
 
 
 async def _check_close_while_starting(trial: ExecutorTrial) -> None:
@@ -620,7 +620,7 @@ async def _check_close_while_starting(trial: ExecutorTrial) -> None:
             await one.result().wait()
         else:
             await expect_refusal(one, "a start fails in another way", ExecutorUnavailable)
-    expect(not await (await _reopen(trial)).is_held("work/lock"), "processes of a command are still there")
+    expect(not await (await _reopen(trial)).is_held("work/lock"), "processes of a command are still running")
 
 
 async def _reopen(trial: ExecutorTrial) -> ExecutorTrial:

@@ -366,13 +366,13 @@ async def _check_read_waits(trial: ExecutorTrial) -> None:
     reading = asyncio.ensure_future(process.read(0, wait=30.0))
     await asyncio.sleep(0)
     await process.write(b"x")
-    expect((await reading).data == b"x", "whoever waits for a byte does not get it")
+    expect((await reading).data == b"x", "a read that waits for output does not return the byte that was written")
     ending = asyncio.ensure_future(process.read(1, wait=30.0))
     await process.close_input()
     last = await ending
     if not last.ended:
         last = await process.read(1, wait=30.0)
-    expect((last.data, last.ended) == (b"", True), f"whoever waits while it ends gets {last}")
+    expect((last.data, last.ended) == (b"", True), f"a read that waits while the command ends returns {last}")
 
 
 async def _check_missed_output(trial: ExecutorTrial) -> None:

@@ -41,7 +41,7 @@ async def check_session_store(make_store: Callable[[AppendEventHook | None], Ses
     """Raise `AssertionError`, with the promise that was broken, when a store does not do what `SessionStore` says.
 
     `make_store` is called once per promise, with the hook that the store has to call. The stores need not be empty:
-    only conversations that nobody else has are used. That things outlive the process is for the store's own tests.
+    only new conversations are used. Whether data survives the end of the process is not checked.
     """
     for promise in _PROMISES:
         await check_promise(promise, promise(make_store(None), _new_key()))
@@ -51,8 +51,8 @@ async def check_session_store(make_store: Callable[[AppendEventHook | None], Ses
 
 async def _check_empty(store: SessionStore, key: SessionKey) -> None:
     """A conversation that has not begun is None, is in no list, and cannot be deleted."""
-    expect(await store.get(key) is None, "get() gives a conversation that nobody began")
-    expect(not await store.list(key.app, key.user), "list() has a conversation that nobody began")
+    expect(await store.get(key) is None, "get() returns a conversation that was never started")
+    expect(not await store.list(key.app, key.user), "list() contains a conversation that was never started")
     expect(not await store.delete(key), "delete() says that there was one")
 
 
@@ -111,7 +111,7 @@ async def _check_concurrent_appends(store: SessionStore, key: SessionKey) -> Non
     places = {event.id: event.seq for event in session.events}
     expect(sorted(places.values()) == list(range(1, 25)), f"the places are {sorted(places.values())}")
     told = {one.event.id: one.event.seq for one in done}
-    expect(told == places, "append() told other places than the log has")
+    expect(told == places, "append() returned other positions than the log has")
     state: dict[str, str] = {}
     for event in session.events:
         state = apply_delta(state, event.delta)
@@ -173,7 +173,7 @@ async def _check_separate_keys(store: SessionStore, key: SessionKey) -> None:
         expect(not await store.delete(other), f"{other} deletes what {key} has")
     for other in others:
         done = await store.append(other, _build_event(1))
-        expect(done.revision == 1, f"{other} goes on where {key} is")
+        expect(done.revision == 1, f"{other} continues the conversation of {key}")
     expect(_event_numbers(await _read_session(store, key)) == [0], "the conversation has events of others")
 
 
@@ -248,7 +248,7 @@ async def _check_copies(store: SessionStore, key: SessionKey) -> None:
     after = await _read_session(store, key)
     expect(after.state == {"a": "1"}, f"the state is {after.state}")
     expect(after.events[0].payload == {"inner": ["x"]}, f"the payload is {after.events[0].payload}")
-    expect(after == before, f"it was {before}, and is {after}")
+    expect(after == before, f"it was {before}, and became {after}")
 
 
 async def _check_lease(store: SessionStore, key: SessionKey) -> None:
@@ -315,14 +315,14 @@ async def _check_fencing(store: SessionStore, key: SessionKey) -> None:
 
 
 async def _check_expired(store: SessionStore, key: SessionKey) -> None:
-    """A lease that has expired still counts, and can be renewed, as long as nobody else has taken it."""
+    """A lease that has expired still counts, and can be renewed, as long as no other holder has taken it."""
     lease, _ = await store.acquire_lease(key, "a", ttl=0.001)
     await asyncio.sleep(0.002)
     try:
         await store.append(key, _build_event(0), epoch=lease.epoch)
         await store.renew_lease(lease, ttl=60)
     except LeaseLost as error:
-        raise AssertionError(f"a lease that nobody else has taken is lost: {error.message}") from error
+        raise AssertionError(f"a lease that no other holder has taken is lost: {error.message}") from error
     await expect_refusal(store.acquire_lease(key, "b", ttl=60), "a renewed lease is given away", SessionInUse)
 
 
@@ -344,7 +344,7 @@ async def _check_hook_decides(make_store: Callable[[AppendEventHook | None], Ses
     state: dict[str, str] = {}
     for event in session.events:
         state = apply_delta(state, event.delta)
-        expect(len(state) <= 3, f"a hook that lets three keys be sees an old state: there are {sorted(state)}")
+        expect(len(state) <= 3, f"a hook that keeps three keys got an old state: there are {sorted(state)}")
     expect(session.state == state, f"the log, replayed, gives {state}; the state is {session.state}")
     expect(all(event.payload == {"hooked": True} for event in session.events), "the payload is not the hook's")
 
@@ -438,7 +438,7 @@ _ESCAPING_NAMES = ("/etc/passwd", "..", "../../x", "a/../../b", "user:../x", "us
 async def check_artifact_store(make_store: Callable[[], ArtifactStore]) -> None:
     """Raise `AssertionError`, with the promise that was broken, when a store does not do what `ArtifactStore` says.
 
-    `make_store` is called once per promise. The stores need not be empty: only scopes that nobody else has are used.
+    `make_store` is called once per promise. The stores need not be empty: only new scopes are used.
     Limits of a store, and that it keeps things when a process dies, are for its own tests.
     """
     for promise in _ARTIFACT_PROMISES:
@@ -499,7 +499,7 @@ async def _check_concurrent_puts(store: ArtifactStore, scope: Scope) -> None:
     )
     for artifact, content in zip(made, contents, strict=True):
         back = await read_artifact(store, scope, "raced", artifact.version)
-        expect(back == content, f"version {artifact.version} is {back!r}; its put was told {content!r}")
+        expect(back == content, f"version {artifact.version} is {back!r}; its put had {content!r}")
 
 
 async def _check_separate_scopes(store: ArtifactStore, scope: Scope) -> None:
@@ -592,7 +592,7 @@ async def _check_bad_names(store: ArtifactStore, scope: Scope) -> None:
         kind = ForbiddenPath if name in _ESCAPING_NAMES else InvalidArgument
         for call in _iter_calls(store, scope, name):
             await expect_refusal(call, f"the name {name[:40]!r} is accepted", kind)
-    expect(not await store.list(scope), "something was stored under a name that was refused")
+    expect(not await store.list(scope), "an artifact was stored under a refused name")
 
 
 async def _check_bad_content(store: ArtifactStore, scope: Scope) -> None:
@@ -604,7 +604,7 @@ async def _check_bad_content(store: ArtifactStore, scope: Scope) -> None:
     for mime_type in ("", "png", "image/png\r\nX-Evil: 1", "x" * 300 + "/y"):
         refused = store.put(scope, "a", b"", mime_type=mime_type)
         await expect_refusal(refused, f"the MIME type {mime_type[:40]!r} is accepted")
-    expect(not await store.list(scope), "something was stored although it was refused")
+    expect(not await store.list(scope), "an artifact was stored although it was refused")
 
 
 async def _check_failed_content(store: ArtifactStore, scope: Scope) -> None:
@@ -616,7 +616,7 @@ async def _check_failed_content(store: ArtifactStore, scope: Scope) -> None:
     cancelled.cancel()
     await asyncio.wait([cancelled])
     expect(cancelled.cancelled(), "a put that is cancelled while its content arrives is not cancelled")
-    expect(not await store.list(scope), "half of something was stored")
+    expect(not await store.list(scope), "an incomplete artifact was stored")
     made = await store.put(scope, "a", b"whole")
     expect(made.version == 0, f"after puts that failed the first version is {made.version}")
 

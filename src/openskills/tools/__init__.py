@@ -1,4 +1,4 @@
-"""The verbs of a model."""
+"""Tools that a model can call."""
 
 from typing import TYPE_CHECKING
 

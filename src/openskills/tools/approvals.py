@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from openskills.catalog.skill import COMMAND_TOOLS
 from openskills.errors import CommandDenied, InvalidArgument, UnknownSkill
 from openskills.executors.approval import ApprovalGrant, ApprovalRequest
 from openskills.executors.direct_start import ShellWord, parse_simple_command
@@ -35,9 +36,6 @@ def matches_pattern(pattern: str, name: str) -> bool:
         place = found + len(part)
     return True
 
-
-COMMAND_TOOLS = frozenset({"bash", "shell", "skill_run", "skill_exec"})
-"""Tools that run commands (lower case); one of them in `allowed-tools` means all of them."""
 
 _ENTRY = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL)
 _QUOTES = frozenset("'\"\\")

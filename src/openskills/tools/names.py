@@ -4,11 +4,16 @@ import json
 from collections.abc import Callable, Collection
 from enum import StrEnum
 
-LOAD, SELECT, LIST, UNLOAD = "skill_load", "skill_select_docs", "skill_list_docs", "skill_unload"
+from openskills.prompt.history import SkillAction
+
+LOAD, SELECT, UNLOAD = str(SkillAction.LOAD), str(SkillAction.SELECT), str(SkillAction.UNLOAD)
+LIST = "skill_list_docs"
 SEARCH = "skill_search"
 RUN, EXEC = "skill_run", "skill_exec"
 INTERACTIVE = ("skill_write_stdin", "skill_poll_session", "skill_kill_session")
 KNOWLEDGE = (LOAD, SELECT, LIST, UNLOAD)
+MAIN_ARGUMENTS = ("skill", "command", "path", "query", "glob", "pattern", "session_id", "chars", "task")
+"""The arguments of tools that tell a person what a call does, in the order in which they are shown."""
 
 
 class ToolProfile(StrEnum):

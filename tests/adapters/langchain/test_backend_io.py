@@ -1,6 +1,6 @@
 """Skills of a directory of this machine: what the backend would answer, quicker.
 
-Work through either door of a backend.
+Work through the sync or the async methods of a backend.
 """
 
 import asyncio
@@ -150,7 +150,7 @@ def both(steps: Any, backend: Any) -> Any:
     return first
 
 
-def test_questions_are_answered_in_order_through_either_door(tmp_path: Path) -> None:
+def test_questions_are_answered_in_order_through_sync_and_async_methods(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1")
 
     def work() -> Steps[tuple[int, bytes | None]]:

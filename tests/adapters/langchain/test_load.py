@@ -103,7 +103,7 @@ def test_a_short_result_stays_a_message() -> None:
     assert same.update == {"messages": [message], "x": 1}
 
 
-def test_what_is_no_load_is_left_alone() -> None:
+def test_calls_that_are_not_loads_are_left_alone() -> None:
     message = ToolMessage("t" * 20, tool_call_id="1")
     assert prevent_eviction(message, 10) is message
     kept = prevent_eviction(Command(update={"messages": [message]}), 10)

@@ -362,6 +362,10 @@ def test_running_commands_has_to_be_named() -> None:
         ("Bash(git *)", "git log > x", False),
         ("Bash(git status)", "git status", True),
         ("Bash(git status)", "git status -s", False),
+        ("Bash(git *)", "git commit -m 'one; two'", True),
+        ("Bash(git *)", 'git commit -m "$(rm x)"', False),
+        ("Bash(git *)", "PAGER=sh git log", False),
+        ("Bash(python scripts/*.py)", "python scripts/../other.py", False),
     ],
 )
 def test_a_pattern_allows_commands_that_fit_and_hides_no_other(pattern: str, command: str, fits: bool) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "npm_oracles.sh"
 _PACKAGES = "node_modules/@modelcontextprotocol"
-PATIENCE = 120
+TIMEOUT = 120
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Oracles:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
 

@@ -249,7 +249,7 @@ async def test_names_that_the_specification_forbids_are_served_as_resources_only
         "",
     ],
 )
-async def test_addresses_that_are_no_file_of_a_skill_are_refused(skills: Path, uri: str) -> None:
+async def test_addresses_that_are_not_files_of_a_skill_are_refused(skills: Path, uri: str) -> None:
     (skills / "report" / ".git").mkdir()
     (skills / "report" / ".git" / "config").write_text("secret")
     async with connected(skills) as client:

@@ -61,6 +61,6 @@ def _of_blocks(body: Mapping[str, Any]) -> Iterator[str]:
         if block["type"] == "tool_use" and not (_NAME.fullmatch(block["name"]) and _NAME.fullmatch(block["id"])):
             yield f"a name or id that is none: {block}"
         if block["type"] == "tool_use" and not isinstance(block["input"], dict):
-            yield "input that is no object"
+            yield "input that is not an object"
     if any(part["type"] not in _IN_RESULTS for part in inner):
         yield "a block that no result has"

@@ -1,6 +1,6 @@
 """Asking again: how often, after how long, and never once something was said.
 
-One request through an official client: what is heard, and what of it is no answer.
+One request through an official client: what is read, and which responses are errors.
 
 Characters that arrive in halves.
 
@@ -240,7 +240,7 @@ async def test_an_error_among_the_events_is_one() -> None:
 
 
 @pytest.mark.parametrize("kind", ["text/html", "application/x-ndjson", "image/png"])
-async def test_what_is_no_answer_of_a_model_is_told_with_its_type(kind: str) -> None:
+async def test_a_response_that_is_not_an_answer_of_a_model_is_reported_with_its_type(kind: str) -> None:
     with pytest.raises(AttemptError, match=f"responded with {kind}, expected events"):
         await heard(RawReply((b"hello",), content_type=kind))
 

@@ -383,7 +383,7 @@ def test_arguments_that_are_an_object_are_sent_byte_for_byte(arguments: str) -> 
     assert body["messages"] == [call(arguments)]
 
 
-def test_arguments_that_are_no_object_are_sent_as_one_and_the_message_is_not_touched() -> None:
+def test_arguments_that_are_not_an_object_are_sent_as_one_and_the_message_stays_the_same() -> None:
     message = call('{"a": ')
     body = build_request_body("gpt-test", ModelRequest([message]), ApiDialect())
     assert json.loads(body["messages"][0]["tool_calls"][0]["function"]["arguments"]) == {"invalid_json": '{"a":'}

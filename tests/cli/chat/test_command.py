@@ -10,7 +10,7 @@ from openskills.agent.models.model import ModelResponse, Usage
 from openskills.testing.model_server import ErrorReply, ModelServer
 from openskills.testing.models import call_tools
 from tests.cli.command import Command
-from tests.cli.ran import PATIENCE, Ran
+from tests.cli.ran import TIMEOUT, Ran
 from tests.conftest import RequireProgram
 from tests.skill_writer import WriteSkill
 
@@ -89,11 +89,11 @@ def test_for_programs_every_event_is_a_line(openskills: Command) -> None:
 
 
 def test_without_an_answer_the_status_is_1_and_the_reason_one_line(openskills: Command) -> None:
-    with ModelServer([ErrorReply(401, "that key is no good")]) as server:
+    with ModelServer([ErrorReply(401, "that key is not valid")]) as server:
         ran = asking(openskills, *MODEL, "hi", server=server)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.splitlines()[-1].startswith("error: ")
-    with ModelServer([ErrorReply(401, "that key is no good")]) as server:
+    with ModelServer([ErrorReply(401, "that key is not valid")]) as server:
         ran = asking(openskills, *MODEL, "hi", "--json", server=server)
     assert (ran.code, json.loads(ran.out.splitlines()[-1])["kind"]) == (1, "error")
 
@@ -190,7 +190,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(new_openskills: Command) -> Non
             env=new_openskills.variables(server.environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
         )
     assert done.stdout.splitlines()[-1] == b"1"
     assert b"Traceback" not in done.stderr

@@ -65,7 +65,7 @@ def test_ctrl_c_at_the_prompt_throws_away_what_was_typed(openskills: Command) ->
 
 
 def test_an_error_is_one_line_and_the_chat_goes_on(openskills: Command) -> None:
-    refused = ErrorReply(401, "that key is no good")
+    refused = ErrorReply(401, "that key is not valid")
     with ModelServer([refused, "Fine."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
         chat.expect()
         failed = chat.say("hi")

@@ -23,7 +23,7 @@ from openskills.testing.models import ScriptedModel, call_tools
 from tests.agent.agents import skills_for_agents
 from tests.cli.chatting import Chat
 from tests.cli.command import Command
-from tests.cli.ran import PATIENCE
+from tests.cli.ran import TIMEOUT
 from tests.conftest import RequireProgram
 from tests.skill_writer import WriteSkill
 
@@ -146,7 +146,7 @@ def processes_with(word: str) -> list[str]:
 
 def comes_to(word: str, *, running: bool) -> bool:
     """Whether, after a while at most, a process has the word in it, or none."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while bool(processes_with(word)) is not running and time.monotonic() < deadline:
         time.sleep(0.05)
     return bool(processes_with(word)) is running

@@ -1,6 +1,6 @@
 """Commands that are not isolated are put to a person; only a clear yes is one.
 
-Files of a person: whole, bounded, and never something that is no file.
+Files of a person: whole, bounded, and never something that is not a file.
 
 A typed line is an order or words; skills and files are found in words, and nothing else is taken for one.
 """

@@ -30,7 +30,7 @@ from openskills.executors.network.proxy import (
     parse_request,
     parse_response,
 )
-from tests.executors.loopback import PATIENCE, Handler, Proxying, listening, names, proxying, serving, until
+from tests.executors.loopback import TIMEOUT, Handler, Proxying, listening, names, proxying, serving, until
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -203,7 +203,7 @@ async def test_a_head_that_is_too_long_is_refused(size: int) -> None:
 
 @pytest.mark.parametrize("first", [b"\x05\x01\x00", b"\x04\x01", b"\x16\x03\x01\x02\x00", b"\r\n", b"\xff"])
 async def test_a_program_that_speaks_something_else_is_reported_at_once(first: bytes) -> None:
-    async with proxying("a.example", limits=ProxyLimits(head_seconds=PATIENCE * 2)) as through:
+    async with proxying("a.example", limits=ProxyLimits(head_seconds=TIMEOUT * 2)) as through:
         result = await through.ask(first)
 
     assert b"this is an HTTP/1.1 proxy" in result
@@ -232,7 +232,7 @@ async def test_one_connection_too_many_is_refused_and_room_is_made_again() -> No
     async with serving(hello) as port, proxying(f"127.0.0.1:{port}", limits=limits) as through:
         async with through.tunnel(f"127.0.0.1:{port}"), through.tunnel(f"127.0.0.1:{port}"):
             crowded = await through.get(f"http://127.0.0.1:{port}/")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not (answer := await through.get(f"http://127.0.0.1:{port}/")).endswith(b"hello"):
                 await asyncio.sleep(0.01)
     assert crowded.startswith(b"HTTP/1.1 503 too many connections; the maximum is 2")
@@ -267,7 +267,7 @@ async def test_closing_ends_every_connection_on_both_sides_and_may_be_done_twice
         await through.proxy.close()
         await through.proxy.close()
         left = await reader.read()
-        await asyncio.wait_for(gone.wait(), PATIENCE)
+        await asyncio.wait_for(gone.wait(), TIMEOUT)
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", through.port)
         result = left
@@ -436,7 +436,7 @@ def test_an_interim_answer_says_nothing_about_the_connection() -> None:
 @pytest.mark.parametrize(
     "first", ["SSH-2.0-OpenSSH", "HTTP/2 200", "HTTP/1.1 999 x", "HTTP/1.1 20", "", "220 ftp ready"]
 )
-def test_what_is_no_answer_is_the_servers_fault(first: str) -> None:
+def test_an_invalid_response_is_the_servers_fault(first: str) -> None:
     with pytest.raises(ProxyRefusal) as refused:
         parse_response(head(first))
     assert refused.value.status == HTTPStatus.BAD_GATEWAY
@@ -545,7 +545,7 @@ async def test_a_body_that_is_cut_off_is_not_passed_off_as_whole() -> None:
         writer.write(post("Content-Length: 10", body=b"12345").replace(b"PORT", str(port).encode()))
         writer.write_eof()
         answer = await reader.read()
-        await asyncio.wait_for(recorder.ended.wait(), PATIENCE)
+        await asyncio.wait_for(recorder.ended.wait(), TIMEOUT)
         result = answer
 
     assert result == b""
@@ -658,7 +658,7 @@ async def test_a_client_that_is_cut_off_frees_the_server(way: str) -> None:
             writer.write(f"{first} HTTP/1.1\r\n\r\n".encode())
             await reader.readexactly(1000)
             _reset(writer)
-        await asyncio.wait_for(ended.wait(), PATIENCE)
+        await asyncio.wait_for(ended.wait(), TIMEOUT)
 
 
 @pytest.mark.parametrize("way", ["tunnel", "plain"])
@@ -679,7 +679,7 @@ async def test_a_large_answer_to_a_client_that_reads_slowly_takes_little_memory(
     async def stalled() -> None:
         """Wait until the server gets no further, because nobody reads."""
         before = -1
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while before != sent or not sent:
                 before = sent
                 for _ in range(20):

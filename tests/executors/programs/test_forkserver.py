@@ -11,7 +11,7 @@ import pytest
 from openskills.executors.bubblewrap.backend import SandboxBackend
 from openskills.executors.spec import Command, EndReason, Limits
 from tests.conftest import RequireProgram, needs_root
-from tests.executors.running import PATIENCE, alive, eventually, read_until
+from tests.executors.running import TIMEOUT, alive, eventually, read_until
 from tests.executors.warming import Bench, bench
 
 WHO = """
@@ -205,7 +205,7 @@ print(far.pid, near.pid, int(far.stdout.readline()), flush=True)
 
 async def ready(here: Bench) -> None:
     """Have the interpreter up, which may take as long as a deadline."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     await here.script("pass")
     while not here.outcome.warm:
         assert time.monotonic() < deadline, here.outcome.reason

@@ -11,7 +11,7 @@ import pytest
 
 from openskills.executors.network.namespace import PROGRAM
 from tests.conftest import RequireProgram, skip_unless_root
-from tests.executors.netbox import PATIENCE, UID, dropped, netbox
+from tests.executors.netbox import TIMEOUT, UID, dropped, netbox
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def listen(pid: int, uid: int, *, ordinary: bool) -> tuple[bytes, list[int]]:
     argv = [python, "-I", "-S", "-c", Path(PROGRAM).read_text("utf-8"), *words]
     with ours, theirs:
         subprocess.run(
-            dropped(argv) if ordinary else argv, pass_fds=[theirs.fileno()], timeout=PATIENCE, cwd="/", check=True
+            dropped(argv) if ordinary else argv, pass_fds=[theirs.fileno()], timeout=TIMEOUT, cwd="/", check=True
         )
         theirs.close()
         said, descriptors, _, _ = socket.recv_fds(ours, 1000, 1)
@@ -43,7 +43,7 @@ def test_it_hands_over_a_socket_of_the_sandbox(ordinary: bool) -> None:
         said, descriptors = listen(box.pid, uid, ordinary=ordinary)
         assert said == b"\0"
         with socket.socket(fileno=descriptors[0]) as listener:
-            listener.settimeout(PATIENCE)
+            listener.settimeout(TIMEOUT)
             assert listener.getsockname() == ("127.0.0.1", 3128)
             box.begin()
             connection, _ = listener.accept()
@@ -69,6 +69,6 @@ def test_somebody_elses_sandbox_stays_closed_to_an_ordinary_user() -> None:
         assert other.stdout.readline() == b"there\n"
         said, descriptors = listen(other.pid, -1, ordinary=True)
         other.stdin.close()
-        other.wait(PATIENCE)
+        other.wait(TIMEOUT)
     assert b"Permission denied" in said
     assert descriptors == []

@@ -34,7 +34,7 @@ from openskills.executors.staging.packages import PackageSet
 from openskills.settings import Settings
 from openskills.testing.checks import read_content, read_until
 from openskills.testing.executor import GROUPS, check_executor
-from tests.cli.ran import PATIENCE, Ran
+from tests.cli.ran import TIMEOUT, Ran
 from tests.executors.ray.nodes import move_away
 from tests.executors.wheels import make_index
 from tests.host.host_process import host_process
@@ -588,7 +588,7 @@ async def run_cluster(nodes: RayNodes, *arguments: str, namespace: str = "tests"
     line = ["-m", "openskills", "cluster", *arguments, "--namespace", namespace]
     env = {"HOME": str(nodes.directory), "PATH": os.defpath, "OPENSKILL_EXECUTOR": f"ray:{nodes.address}", **more}
     argv = [sys.executable, *line]
-    done = await asyncio.to_thread(lambda: subprocess.run(argv, env=env, capture_output=True, timeout=PATIENCE))
+    done = await asyncio.to_thread(lambda: subprocess.run(argv, env=env, capture_output=True, timeout=TIMEOUT))
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -353,7 +353,7 @@ def test_no_field_may_be_missing(name: str) -> None:
         (b"1" * 10_000, "too many digits"),
     ],
 )
-def test_what_is_no_strict_json_is_refused(body: bytes, why: str) -> None:
+def test_a_body_that_is_not_strict_json_is_refused(body: bytes, why: str) -> None:
     with pytest.raises(InvalidResult, match=why):
         read_json(body)
 
@@ -626,7 +626,7 @@ def test_an_event_that_does_not_end_is_stopped(pieces: tuple[bytes, ...]) -> Non
         read(*pieces)
 
 
-def test_comments_without_end_are_no_event() -> None:
+def test_comments_without_end_are_not_an_event() -> None:
     assert read(*(b": ping\n\n",) * 1000) == []
 
 

@@ -115,7 +115,7 @@ def test_the_api_has_the_same_facts_and_files(console: ConsoleHost) -> None:
     file = client.get("/catalog/report", params={"file": "scripts/make.py"})
     assert file.content.startswith(b"import pandas")
     assert file.headers["content-disposition"].startswith("attachment")
-    # Callers that are no administrators learn nothing about the machine.
+    # Callers that are not administrators learn nothing about the machine.
     assert str(console.skills) not in json.dumps(facts)
     assert str(console.skills) not in client.get("/catalog").text
     with console.client() as admin:

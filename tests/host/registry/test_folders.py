@@ -62,7 +62,7 @@ def test_a_directory_that_is_not_there_is_empty_and_one_that_is_a_file_is_a_prob
     assert (problem.rule, problem.path) == ("directory-unreadable", str(tmp_path / "file"))
 
 
-def test_a_name_that_is_no_utf8_gives_an_id_that_can_be_printed(tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf8_gives_an_id_that_can_be_printed(tmp_path: Path) -> None:
     try:
         (tmp_path / os.fsdecode(b"\xff.yaml")).touch()
     except OSError:
@@ -202,14 +202,14 @@ def test_a_link_that_stays_is_resolved(bases: ManifestBasePaths) -> None:
     assert found.entry == str(target)
 
 
-def test_a_link_to_itself_and_a_directory_are_no_entries(bases: ManifestBasePaths) -> None:
+def test_a_link_to_itself_and_a_directory_are_not_entries(bases: ManifestBasePaths) -> None:
     (bases.start / "loop.py").symlink_to("loop.py")
     assert only(resolve_paths(skill("loop.py"), bases)).rule == "entry-missing"
     (bases.start / "dir.py").mkdir()
     assert only(resolve_paths(skill("dir.py"), bases)).rule == "entry-type"
 
 
-def test_a_fifo_is_no_entry(bases: ManifestBasePaths) -> None:
+def test_a_fifo_is_not_an_entry(bases: ManifestBasePaths) -> None:
     os.mkfifo(bases.start / "pipe.py")
     assert only(resolve_paths(skill("pipe.py"), bases)).rule == "entry-type"
 
@@ -235,7 +235,7 @@ def test_a_name_that_no_file_can_have_is_reported(bases: ManifestBasePaths, name
     assert only(resolve_paths(skill(name), bases)).rule == "entry-outside"
 
 
-def test_entries_that_are_no_files_are_left_alone(bases: ManifestBasePaths) -> None:
+def test_entries_that_are_not_files_are_left_alone(bases: ManifestBasePaths) -> None:
     for kind, entry in (("http", "https://example.org/../x"), ("inproc", "a:b"), ("docker", "echo:1")):
         found, problems = resolve_paths(skill(entry, kind=kind), bases)
         assert found is not None

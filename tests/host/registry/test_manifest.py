@@ -572,6 +572,6 @@ def test_messages_speak_of_a_manifest() -> None:
     assert problem.line == 2
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_field() -> None:
+def test_a_byte_order_mark_is_not_part_of_the_first_field() -> None:
     assert list(read_document(b"\xef\xbb\xbfid: x", is_json=False).fields) == ["id"]
     assert list(read_document(b'\xef\xbb\xbf{"id": "x"}', is_json=True).fields) == ["id"]

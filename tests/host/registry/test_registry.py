@@ -154,7 +154,7 @@ def test_the_variables_count_for_the_shipped_skills(tmp_path: Path) -> None:
     assert {(one.timeout_ms, one.allowed_root) for one in registry.list_registrations()} == {(700, tmp_path)}
 
 
-def test_a_script_that_a_manifest_of_another_name_calls_is_no_skill_of_its_own(project: Project) -> None:
+def test_a_script_that_a_manifest_of_another_name_calls_is_not_a_skill_of_its_own(project: Project) -> None:
     project.manifest("calculator").rename(project.cli / "calc.yaml")
     assert status(project.load()) == {"calc": "ready"}
 

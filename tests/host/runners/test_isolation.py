@@ -65,7 +65,7 @@ def test_the_limits_of_a_skill_are_those_of_its_processes() -> None:
     assert (limits.memory_bytes, limits.processes, limits.file_bytes, limits.cpu_seconds) == (2**30, 5, 7, 9)
 
 
-def test_no_limit_is_no_limit() -> None:
+def test_without_a_limit_nothing_is_limited() -> None:
     limits = to_process_limits(HostLimits(memory_bytes=None, processes=None, file_bytes=None))
     assert isinstance(limits, Limits)
     assert (limits.memory_bytes, limits.processes, limits.file_bytes, limits.cpu_seconds) == (None, None, None, None)
@@ -98,7 +98,7 @@ def test_auto_takes_what_the_settings_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("executor", ["container", "moon"])
-def test_what_is_no_place_for_a_command_is_reported(tmp_path: Path, executor: str) -> None:
+def test_a_directory_that_is_not_usable_for_a_command_is_reported(tmp_path: Path, executor: str) -> None:
     with pytest.raises(ManifestFault, match="auto, sandbox, local"):
         isolation(tmp_path, executor)
 

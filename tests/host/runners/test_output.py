@@ -161,7 +161,7 @@ def test_a_plain_object_counts_among_other_text_only_at_the_very_end() -> None:
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "levels deep"),
     ],
 )
-def test_what_is_no_answer_is_reported_with_the_reason(stdout: bytes, said: str) -> None:
+def test_an_invalid_answer_is_reported_with_the_reason(stdout: bytes, said: str) -> None:
     failure = failure_of(stdout)
     assert (failure.code, failure.details["reason"]) == (502, "BAD_SKILL_OUTPUT")
     assert said in failure.message
@@ -188,7 +188,7 @@ def test_a_signal_is_named() -> None:
     assert (failure.details["signal"], failure.details["exit_code"]) == (9, None)
 
 
-def test_an_answer_that_was_cut_is_no_answer() -> None:
+def test_an_answer_that_was_cut_is_invalid() -> None:
     failure = failure_of(b'{"success": true, "data": {}}', limit=29, returncode=-9)
     assert (failure.code, failure.details["limit_bytes"]) == (502, 29)
 
@@ -332,7 +332,7 @@ def test_the_word_that_is_the_code_counts_more_than_the_one_in_the_details() -> 
     assert (failure.code, failure.details["reason"]) == (404, "NOT_FOUND")
 
 
-def test_details_that_are_no_object_become_one() -> None:
+def test_details_that_are_not_an_object_become_one() -> None:
     assert parse_failure({"code": 400, "message": "m", "details": [1]}).details["value"] == [1]
 
 

@@ -164,7 +164,7 @@ def test_arguments_are_texts() -> None:
 
 
 @pytest.mark.parametrize("args", ["-n 5", 5])
-def test_what_is_not_a_list_is_no_arguments(args: object) -> None:
+def test_arguments_that_are_not_a_list_are_refused(args: object) -> None:
     with pytest.raises(ManifestFault, match="list"):
         read_arguments(Registration("s", "cli:exec", "/s", "1", options={"args": args}))
 

@@ -1,6 +1,6 @@
 """Leaves traces wherever it can, each with a marker: `python -m tests.hostile.probes.leaving MARKER NUMBER`.
 
-NUMBER is the key of what is found by number. What is refused is no trace.
+NUMBER is the key of what is found by number. What is refused is not a trace.
 """
 
 import os

@@ -23,7 +23,7 @@ def console_selection(world: World) -> str | None:
     try:
         fcntl.ioctl(0, _TIOCLINUX, b"\x02")
     except OSError as error:
-        # This terminal is no console; a filter says EPERM before that is known.
+        # This terminal is not a console; a filter says EPERM before that is known.
         if error.errno not in (errno.ENOTTY, errno.EINVAL):
             raise
     return "the call is let through"

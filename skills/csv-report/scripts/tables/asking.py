@@ -31,7 +31,7 @@ def delimiter(text: str) -> str:
 def number_of(text: str) -> int:
     """A positive number."""
     if not text.isdecimal() or not 0 < len(text) < 10 or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return int(text)
 
 

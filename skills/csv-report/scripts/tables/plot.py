@@ -79,7 +79,7 @@ def plot_of(header: list[str], rows: Iterator[list[str]], wanted: Wanted) -> Plo
     said = f"{wanted.combine} of {', '.join(names)}" if several else ", ".join(names)
     plot = Plot(header[x], "number of rows" if not ys else said, list(heaps), series)
     if unread:
-        plot.notes.append(f"{unread:,} cells are no numbers and are left out")
+        plot.notes.append(f"{unread:,} cells are not numbers and were left out")
     if not any(value is not None for _, values in series for value in values):
         raise Fault(3, f"there are no numbers in {', '.join(names)}" if heaps else "there are no rows to draw")
     return in_order(plot, wanted)
@@ -111,7 +111,7 @@ def column(wanted: str, header: list[str], option: str) -> int:
     if wanted.isdecimal() and len(wanted) < 6 and 1 <= int(wanted) <= len(header):
         return int(wanted) - 1
     names = ", ".join(header[:20]) + (", …" if len(header) > 20 else "")
-    raise Fault(2, f"{option}: there is no column {wanted!r}; the table has: {names}")
+    raise Fault(2, f"{option}: unknown column {wanted!r}; the table has: {names}")
 
 
 def is_numeric(number: int, head: list[list[str]]) -> bool:

@@ -92,7 +92,7 @@ class Evaluation:
         if type(node.value) is float:
             # As it is written: 0.1 is one tenth.
             return exact_number(self.text(node), "expression")
-        raise Fault(f"expression: {self.text(node)!r} is no number")
+        raise Fault(f"expression: {self.text(node)!r} is not a number")
 
     def named(self, name: str) -> Value:
         if name in self.names:
@@ -106,7 +106,7 @@ class Evaluation:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name not in FUNCTIONS:
             known = ", ".join(FUNCTIONS)
-            raise Fault(f"expression: {self.text(node.func)!r} is no function; there are {known}")
+            raise Fault(f"expression: unknown function {self.text(node.func)!r}; use one of {known}")
         fewest, most, function = FUNCTIONS[name]
         if node.keywords or any(isinstance(one, ast.Starred) for one in node.args):
             raise Fault(f"{name}: write its arguments as plain values")
@@ -134,7 +134,7 @@ def combined(sign: ast.operator, left: Value, right: Value) -> Value:
     }
     if type(sign) not in plain:
         hint = "; write ** for a power" if isinstance(sign, ast.BitXor) else ""
-        raise Fault(f"expression: there is no operator {type(sign).__name__} here{hint}")
+        raise Fault(f"expression: unsupported operator {type(sign).__name__}{hint}")
     if isinstance(left, Fraction) and isinstance(right, Fraction):
         return bounded(plain[type(sign)](left, right))
     one, two = approximate(left), approximate(right)

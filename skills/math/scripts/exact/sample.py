@@ -38,7 +38,7 @@ def scaled(texts: Iterable[tuple[str, str]], *, skip: bool) -> tuple[Sample, int
         pair = parsed(text)
         if pair is None:
             if not skip:
-                raise Fault(f"{where}: {text[:40]!r} is no number; --skip leaves such out")
+                raise Fault(f"{where}: {text[:40]!r} is not a number; use --skip to leave out such cells")
             skipped += 1
             continue
         pairs.append(pair)

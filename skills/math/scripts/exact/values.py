@@ -56,7 +56,7 @@ def exact_number(text: str, field: str) -> Fraction:
     plain = text.strip().replace("_", "")
     found = _NUMBER.fullmatch(plain)
     if not found:
-        raise Fault(f"{field}: {text[:60]!r} is no number")
+        raise Fault(f"{field}: {text[:60]!r} is not a number")
     if len(plain) > MAX_EXPONENT or abs(int((found[1] or "0")[:8])) > MAX_EXPONENT:
         raise Fault(f"{field}: {text[:60]!r} is too large or too small; exponents go to {MAX_EXPONENT:,}")
     return Fraction(plain)

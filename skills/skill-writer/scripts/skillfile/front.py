@@ -67,7 +67,7 @@ def _fields(front: Front, rows: list[str]) -> None:
                 front.findings.append(Finding("yaml-duplicate-key", f"{name} is there twice", number))
             front.fields[name], front.lines[name] = _value(front, name, match[2] or "", number), number
         else:
-            front.findings.append(Finding("yaml-syntax", f"this is no field: {row.strip()[:60]!r}", number))
+            front.findings.append(Finding("yaml-syntax", f"not a field: {row.strip()[:60]!r}", number))
 
 
 def _value(front: Front, name: str, text: str, line: int) -> str:

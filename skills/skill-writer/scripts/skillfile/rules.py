@@ -41,7 +41,7 @@ def name_rules(front: Front, folder: str) -> Iterator[Finding]:
     if len(name) > MAX_NAME:
         yield Finding("name-length", f"the name has {len(name)} characters, {MAX_NAME} is the most", line)
     if not _NAME.fullmatch(name):
-        message = f"{name!r} is no name; use a-z and 0-9 with single hyphens between them"
+        message = f"invalid name {name!r}; use a-z and 0-9 with single hyphens between them"
         yield Finding("name-characters", message, line)
     if name != folder:
         yield Finding("name-folder", f"the name is {name!r} and the folder {folder!r}; they must be the same", line)
@@ -126,6 +126,6 @@ def script_rules(folder: Path) -> Iterator[Finding]:
             ast.parse(data, name)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None) or 1
-            yield Finding("script-syntax", f"is no Python: {getattr(error, 'msg', error)}", line, name)
+            yield Finding("script-syntax", f"not valid Python: {getattr(error, 'msg', error)}", line, name)
         if data.startswith(b"#!") and os.name == "posix" and not path.stat().st_mode & 0o111:
             yield Finding("script-mode", "begins with #! and cannot be executed; chmod +x", 1, name, "warning")

@@ -30,7 +30,7 @@ class Figures:
 
 
 def figures(path: Path, encoding: str | None) -> Figures:
-    """Count. Raises `Fault` for what is no text."""
+    """Count. Raises `Fault` for a file that is not text."""
     text, named = read(path, encoding)
     lines, blank, longest = 0, 0, 0
     for match in _LINE.finditer(text):

@@ -42,7 +42,7 @@ def read(path: Path, encoding: str | None) -> tuple[str, str]:
     try:
         return data.decode(named), named
     except LookupError:
-        raise Fault(2, f"--from: {encoding!r} is no encoding of text") from None
+        raise Fault(2, f"--from: unknown text encoding {encoding!r}") from None
     except UnicodeError as error:
         place = getattr(error, "start", 0)
         raise Fault(3, f"{path} is not {named} (byte {place}); {likely(data, place)}") from None
@@ -83,7 +83,7 @@ def encoded(text: str, encoding: str, path: Path) -> bytes:
     try:
         return text.encode(encoding)
     except LookupError:
-        raise Fault(2, f"--to: {encoding!r} is no encoding of text") from None
+        raise Fault(2, f"--to: unknown text encoding {encoding!r}") from None
     except UnicodeEncodeError as error:
         sign, line = text[error.start], text.count("\n", 0, error.start) + 1
         name = unicodedata.name(sign, f"U+{ord(sign):04X}")
@@ -118,7 +118,7 @@ def write(data: bytes, output: Path | None, source: Path) -> None:
 
 
 def put(data: bytes, target: Path, option: str) -> None:
-    """Write a file at once: whoever looks sees the old one or the new one. A link stays a link."""
+    """Write a file atomically: readers see the old or the new content. A link stays a link."""
     real = Path(os.path.realpath(target))
     try:
         mode = real.stat().st_mode & 0o777 if real.exists() else 0o644

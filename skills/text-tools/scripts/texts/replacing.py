@@ -23,7 +23,7 @@ class Change:
 
 
 def pattern_of(find: str, *, regex: bool, ignore_case: bool, whole_word: bool) -> re.Pattern[str]:
-    """What to look for. Raises `Fault` for what is no regular expression, and for nothing."""
+    """The pattern to look for. Raises `Fault` if it is empty or an invalid regular expression."""
     if not find:
         raise Fault(2, "--find: there is nothing to look for")
     source = find if regex else re.escape(find)
@@ -32,7 +32,7 @@ def pattern_of(find: str, *, regex: bool, ignore_case: bool, whole_word: bool) -
     try:
         return re.compile(source, re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
     except (re.error, RecursionError, OverflowError) as error:
-        raise Fault(2, f"--find: {find!r} is no regular expression: {error}") from None
+        raise Fault(2, f"--find: invalid regular expression {find!r}: {error}") from None
 
 
 def replaced(text: str, pattern: re.Pattern[str], new: str, *, regex: bool, seconds: int) -> Change:

@@ -1,6 +1,5 @@
 """Options of the middleware (all off by default), the `allowed-tools` restriction, and the system prompt."""
 
-import fnmatch
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from openskills.adapters.langchain.hooks import HookRunner
 from openskills.adapters.langchain.messages import to_tool_names
 from openskills.adapters.langchain.state import SkillMetadata, get_extension
 from openskills.arguments import check_arguments
+from openskills.tools.approvals import is_preapproved
 
 ALWAYS_ALLOWED = frozenset(
     {
@@ -24,7 +24,6 @@ ALWAYS_ALLOWED = frozenset(
 """The built-in tools, except those that run commands or delete files, which a skill must list."""
 
 _PATTERN = re.compile(r"(?P<tool>[^(]+)(?:\((?P<only>.*)\))?", re.DOTALL)
-_SHELL = re.compile(r"[;&|<>$`\\\n\r(){}]")
 
 
 class ToolRule(TypedDict):
@@ -79,14 +78,7 @@ def _allows(pattern: str, tool: str, arguments: Mapping[str, Any]) -> bool:
 def _matches_command(only: str, arguments: Mapping[str, Any]) -> bool:
     """Whether a command matches a pattern: `git *`, or `git:*` for everything that begins with `git`."""
     command = arguments.get("command")
-    # Shell syntax could hide another command behind an allowed one.
-    if not isinstance(command, str) or _SHELL.search(command):
-        return False
-    text = command.strip()
-    if only.endswith(":*"):
-        begin = only[:-2]
-        return text == begin or text.startswith(f"{begin} ")
-    return fnmatch.fnmatchcase(text, only)
+    return isinstance(command, str) and is_preapproved((f"Bash({only})",), "bash", command)
 
 
 Models: TypeAlias = Mapping[str, BaseChatModel] | Callable[[str], BaseChatModel | None]

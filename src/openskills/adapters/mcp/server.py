@@ -341,7 +341,7 @@ class McpServer:
     async def _call(
         self, context: Context, request: McpRequest, name: str, arguments: Mapping[str, Any]
     ) -> dict[str, Any]:
-        async with _Progress(context) as progress:
+        async with _ProgressReporter(context) as progress:
             if name in self._list_names(request.caller):
                 return await self._call_session(request, name, arguments)
             if self._hosted is not None:
@@ -529,7 +529,7 @@ class _WatchedCatalog:
         return changes
 
 
-class _Progress:
+class _ProgressReporter:
     """Reports progress of one request while the block runs, if its client asks for it."""
 
     def __init__(self, context: Context) -> None:
@@ -542,7 +542,7 @@ class _Progress:
         """Show this line with the next notification."""
         self._line = line
 
-    async def __aenter__(self) -> "_Progress":
+    async def __aenter__(self) -> "_ProgressReporter":
         if self._context.meta and self._context.meta.get("progress_token") is not None:
             self._task = asyncio.create_task(self._notify())
         return self

@@ -23,6 +23,7 @@ from openskills.cli.output import escape_line, pluralize, read_reply
 from openskills.errors import ExecutorUnavailable, InvalidArgument, LimitExceeded
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.executors.files.tree import choose_upload_name
+from openskills.executors.open import ISOLATING_EXECUTORS
 from openskills.executors.protocol import Executor
 from openskills.settings import Settings
 from openskills.tools.approvals import ApprovalCallback, ApprovalDecision, ApprovalQuestion
@@ -253,7 +254,6 @@ NO_TERMINAL = (
     "no terminal to ask for approval; the user can allow commands with --yes, or use an executor that isolates"
 )
 
-_ISOLATED = frozenset({"sandbox", "container", "landlock"})
 _ANSWERS: dict[str, ApprovalDecision] = {
     **dict.fromkeys(("y", "yes"), ApprovalDecision.ALLOW_ONCE),
     **dict.fromkeys(("s", "session", "always"), ApprovalDecision.ALLOW_SESSION),
@@ -264,7 +264,7 @@ _MAX_LINES = 40
 
 async def is_isolated(name: str, place: Executor, settings: Settings) -> bool:
     """Whether an executor isolates every command; runs its self-test only if the name does not tell."""
-    if name in _ISOLATED or (name == "auto" and not settings.allow_local):
+    if name in ISOLATING_EXECUTORS or (name == "auto" and not settings.allow_local):
         return True
     try:
         return str(await place.check()) != "none"

@@ -16,6 +16,7 @@ from openskills.agent.agent import ARTIFACT, DELTA, END, ERROR, SUMMARY, TOOL_CA
 from openskills.cli.output import Part, escape_line, get_console, pluralize, say_text, warn
 from openskills.paths import to_printable
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, event_to_json
+from openskills.tools.names import MAIN_ARGUMENTS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 200
 _MAX_FILES = 4
-_FIRST = ("skill", "command", "path", "query", "glob", "pattern", "session_id", "chars", "task")
-"""The most important arguments, in the order in which they are shown."""
 
 
 def format_call(tool: str, arguments: str) -> str:
@@ -34,7 +33,7 @@ def format_call(tool: str, arguments: str) -> str:
     found = _parse_object(arguments)
     if found is None:
         return shorten(f"{tool} {arguments}")
-    shown = [_to_text(found[name]) for name in _FIRST if found.get(name) not in (None, "")]
+    shown = [_to_text(found[name]) for name in MAIN_ARGUMENTS if found.get(name) not in (None, "")]
     if not shown:
         shown = [f"{name}={_to_text(value)}" for name, value in found.items() if value not in (None, "", [], {})]
     return shorten(f"{tool} {': '.join(shown)}" if shown else tool)

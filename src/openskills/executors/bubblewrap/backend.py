@@ -22,7 +22,7 @@ from shutil import which
 from openskills.concurrency import CrossLoopLock
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.bubblewrap import profile
-from openskills.executors.bubblewrap.etc import ETC_STORE_NAME, SYSTEM_PATH, EtcCache, find_visible_system
+from openskills.executors.bubblewrap.etc import ETC_STORE_NAME, EtcCache, find_visible_system
 from openskills.executors.bubblewrap.reuse import IDLE_SECONDS, IdleSandboxes, SandboxPool, can_share
 from openskills.executors.bubblewrap.seccomp import build_filter
 from openskills.executors.bubblewrap.selftest import (
@@ -36,7 +36,7 @@ from openskills.executors.files.descriptors import change_owner
 from openskills.executors.network.namespace import PORT, connect_proxy
 from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.protocol import LINKS, Interpreter, WorkspaceDirectory
-from openskills.executors.spec import ENVIRONMENTS, SKILLS, Command, Isolation, Limits
+from openskills.executors.spec import ENVIRONMENTS, SKILLS, SYSTEM_PATH, Command, Isolation, Limits
 from openskills.executors.supervisor import (
     MARKER_VARIABLE,
     PROGRAM,
@@ -213,7 +213,7 @@ class SandboxBackend:
         self._rules = rules
         self._kept = kept
         self._idle_sandboxes = IdleSandboxes()
-        self._python = Interpreter.chosen(python) or Interpreter.base()
+        self._python = Interpreter.choose(python) or Interpreter.base()
         self._read_only = (Path(sys.base_prefix), *self._python.directories, *read_only)
         self._supervisors = SupervisorRegistry()
         self._checking = CrossLoopLock()

@@ -338,7 +338,6 @@ def _is_gone(descriptor: int) -> bool:
     return os.fstat(descriptor).st_nlink == 0
 
 
-SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _PROGRAMS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 
 _HIDDEN = ("/proc/keys",)

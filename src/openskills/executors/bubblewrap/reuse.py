@@ -72,7 +72,7 @@ def build_supervisor_argv() -> tuple[str, ...]:
     return (os.path.realpath(sys.executable), "-I", "-S", "-c", _BOOTSTRAP.format(size=len(load_supervisor_program())))
 
 
-class _SandboxSupervisor(InnerSupervisor):
+class _SandboxClient(InnerSupervisor):
     """The connection to the supervisor in a sandbox; if it does not react, the sandbox is killed."""
 
     def __init__(self, connection: socket.socket, process: SupervisedProcess) -> None:
@@ -105,7 +105,7 @@ class _SandboxSupervisor(InnerSupervisor):
 class _ReusableSandbox:
     """A running sandbox, and the kind of commands that it is for."""
 
-    def __init__(self, kind: Hashable, process: SupervisedProcess, line: _SandboxSupervisor) -> None:
+    def __init__(self, kind: Hashable, process: SupervisedProcess, line: _SandboxClient) -> None:
         self.kind = kind
         self.process = process
         self.line = line
@@ -255,7 +255,7 @@ class SandboxPool:
         except BaseException:
             ours.close()
             raise
-        line = _SandboxSupervisor(ours, process)
+        line = _SandboxClient(ours, process)
         try:
             line.send_program(load_supervisor_program())
             await line.wait_until_ready()
@@ -290,7 +290,7 @@ class SandboxPool:
         if self._closed or not sandbox.is_usable or sandbox.kind in self._idle:
             self._drop(sandbox)
             return
-        while len(self._idle) >= self._max_idle:
+        while self.idle_count >= self._max_idle:
             self._drop_idle(next(iter(self._idle.values())))
         self._idle[sandbox.kind] = sandbox
         self._room.add(sandbox, lambda: self._drop_idle(sandbox))

@@ -1,1 +1,1 @@
-"""Files in a workspace: every path is opened by the kernel, relative to the workspace, and never leads out."""
+"""Files of a workspace: paths are opened relative to it, and the kernel refuses those that lead out."""

@@ -1,1 +1,1 @@
-"""The one way out of a sandbox: a proxy that checks where it leads."""
+"""Network access of a sandbox: a proxy with an allow-list."""

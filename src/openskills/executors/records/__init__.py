@@ -1,1 +1,1 @@
-"""Who has which workspace, what was run, and what may be held."""
+"""Records of workspaces on disk: leases, request journal, audit log, quota."""

@@ -1,1 +1,1 @@
-"""What goes into a workspace and what comes out of it."""
+"""Staging: skills and input files into a workspace, output files out of it."""

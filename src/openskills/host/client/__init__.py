@@ -1,1 +1,1 @@
-"""The other side: a client of the host, and the choice of a skill for a request in words."""
+"""Client of the host, and the routing of a request in natural language to a skill."""

@@ -42,7 +42,6 @@ USED_INTERVAL = 60.0
 """Seconds between two notes that a session was used."""
 _MAX_TEXT = 200
 _CACHE_SECONDS, _MAX_CACHED = 1.0, 1_000
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _COLUMNS = "id, key_digest, created, used, expires, address, browser"
 
 
@@ -126,7 +125,7 @@ class ConsoleSessions:
         found = self.find(exchange)
         if found is None:
             return None
-        if exchange.method not in _SAFE_METHODS:
+        if exchange.method not in http.SAFE_METHODS:
             check_same_origin(exchange)
         return self._get_principal(found[1])
 

@@ -25,12 +25,11 @@ from openskills.host.routes import read_message, select_request, stream_events
 from openskills.host.runs import CUT_EVENT, RESULT_EVENT, EventPosition
 from openskills.prompt.usage import RequestChange, compare_requests, diff_lines
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, USER, Event
+from openskills.tools.names import MAIN_ARGUMENTS
 
 _PER_PAGE = 50
 _MAX_TEXT = 20_000
 _SIDE_SECONDS = 1.0
-_FIRST = ("skill", "command", "path", "query", "glob", "pattern", "session_id", "chars", "task")
-"""The most important arguments of a tool, in the order in which they are shown."""
 _ITEM_KINDS = frozenset({MESSAGE, SUMMARY, ERROR, TOOL_CALL, TOOL_RESPONSE, ARTIFACT})
 
 
@@ -133,7 +132,7 @@ def summarize_call(arguments: str) -> str:
     found = _parse_object(arguments)
     if found is None:
         return arguments[:200]
-    named = [str(found[name]) for name in _FIRST if found.get(name) not in (None, "")]
+    named = [str(found[name]) for name in MAIN_ARGUMENTS if found.get(name) not in (None, "")]
     return ": ".join(named)[:300]
 
 
@@ -245,10 +244,10 @@ async def stream_conversation(request: PageRequest) -> None:
     service, identity = request.host.conversations, request.params["conversation_id"]
     after = EventPosition.parse(request.exchange.header(b"last-event-id") or request.query.get("after"))
     seen = await service.read_turn(await service.get(request.caller, identity), after)
-    await stream_events(request.exchange, request.host, _LiveView(request, identity).follow(after, seen))
+    await stream_events(request.exchange, request.host, _ConversationPage(request, identity).follow(after, seen))
 
 
-class _LiveView:
+class _ConversationPage:
     """Turns the events of a conversation into changes of its page."""
 
     def __init__(self, request: PageRequest, identity: str) -> None:

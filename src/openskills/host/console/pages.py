@@ -551,14 +551,14 @@ def _get_environment(language: str) -> jinja2.Environment:
     def say_number(one: str, many: str, count: int, **values: object) -> Markup:
         return say(one if count == 1 else many, n=f"{count:,}", **values)
 
-    def marked(parts: Iterable[tuple[str, bool]]) -> Markup:
+    def mark_matches(parts: Iterable[tuple[str, bool]]) -> Markup:
         mark = Markup("<mark>{}</mark>")
         shown = (mark.format(to_visible(text)) if is_match else escape(to_visible(text)) for text, is_match in parts)
         return Markup("").join(shown)
 
     # Both are typed as what the library itself puts there.
     names, filters = cast("dict[str, Any]", environment.globals), cast("dict[str, Any]", environment.filters)
-    names.update(_=say, _n=say_number, marked=marked, ago=partial(describe_age, language))
+    names.update(_=say, _n=say_number, mark_matches=mark_matches, ago=partial(describe_age, language))
     filters.update(_FILTERS)
     names["ui"] = environment.get_template("macros.html").module
     return environment

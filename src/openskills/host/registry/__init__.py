@@ -1,1 +1,1 @@
-"""Which skills the host can invoke: manifests, scripts and folders, read, checked and read again."""
+"""The registry of the host: which skills it can invoke, from manifests, scripts and folders, and its reloads."""

@@ -12,7 +12,7 @@ from openskills.catalog.skill import Skill
 from openskills.catalog.trust import hash_folder
 from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded
 from openskills.host.model import Registration
-from openskills.host.registry.manifest import DIGEST_PREFIX, MAX_MANIFEST_BYTES, size_problem
+from openskills.host.registry.manifest import DIGEST_PREFIX, FOLDER_KINDS, MAX_MANIFEST_BYTES, size_problem
 from openskills.paths import inside, open_inside, to_printable
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity
@@ -145,9 +145,6 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-_KINDS_ON_DISK = ("cli:python", "cli:exec", "cli:script")
-
-
 @dataclass(frozen=True, slots=True)
 class ManifestBasePaths:
     """Base directories of relative paths: where the host was started, then that of the manifest.
@@ -176,7 +173,7 @@ def resolve_paths(
     problems: list[Problem] = []
     found: Registration | None = registration
     try:
-        if registration.kind in _KINDS_ON_DISK:
+        if registration.kind in FOLDER_KINDS:
             program = registration.kind == "cli:exec"
             found = replace(registration, entry=str(_resolve_entry(registration.entry, bases, program=program)))
         if registration.allowed_root is not None:
@@ -262,7 +259,7 @@ def check_digest(registration: Registration) -> Problem | None:
     """
     if not registration.digest:
         return None
-    if registration.kind not in _KINDS_ON_DISK:
+    if registration.kind not in FOLDER_KINDS:
         return Problem(DIGEST_RULE, f"digest: skills of type {registration.kind} have no folder; remove this field")
     folder = find_skill_folder(registration)
     try:

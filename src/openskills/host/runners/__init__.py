@@ -1,1 +1,1 @@
-"""How hosted skills are called: one runner for each kind, and what comes back made one form."""
+"""Runners of hosted skills: one for each kind; they normalize the results."""

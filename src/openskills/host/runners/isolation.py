@@ -26,7 +26,7 @@ from typing import Protocol
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.bubblewrap.backend import SandboxBackend, SandboxTools, build_reach_command, cap_limits
-from openskills.executors.bubblewrap.etc import ETC_STORE_NAME, SYSTEM_PATH
+from openskills.executors.bubblewrap.etc import ETC_STORE_NAME
 from openskills.executors.bubblewrap.profile import (
     ETC,
     FILTER,
@@ -38,12 +38,11 @@ from openskills.executors.bubblewrap.profile import (
     create_memory_file,
     encode_options,
 )
-from openskills.executors.local import SYSTEM_PATH as LOCAL_PATH
 from openskills.executors.network.namespace import PORT, connect_proxy
 from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.protocol import LINKS, Interpreter
 from openskills.executors.records.leases import UidLease, UidPool
-from openskills.executors.spec import Isolation, Limits
+from openskills.executors.spec import SYSTEM_PATH, Isolation, Limits
 from openskills.executors.supervisor import (
     PROGRAM,
     LaunchRequest,
@@ -144,7 +143,7 @@ class LocalIsolation:
         if self._home is None:
             self._home = HostDirectory()
             self._python.link_in(_links(self._home))
-        path = (*self._python.search_path(str(_links(self._home))), *LOCAL_PATH)
+        path = (*self._python.search_path(str(_links(self._home))), *SYSTEM_PATH)
         return build_skill_environment(registration, path=path, home=str(self._home.path))
 
     async def start(

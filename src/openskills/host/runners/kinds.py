@@ -87,9 +87,7 @@ RUNNER_KINDS: Mapping[str, RunnerKind] = {
     ),
 }
 
-
 _ISOLATIONS = {"sandbox": "bubblewrap", "local": "none"}
-_EXECUTOR_ISOLATIONS = {**_ISOLATIONS, "container": "container", "landlock": "landlock"}
 
 
 def is_cluster(executor: str) -> bool:
@@ -122,7 +120,7 @@ def describe_isolation(kind: str, executor: str, settings: Settings) -> str:
         if is_cluster(name):
             name = settings.ray_executor
         # `auto` prefers the sandbox; the result of a call says what it was.
-        return _EXECUTOR_ISOLATIONS.get("sandbox" if name == "auto" else name, name)
+        return _ISOLATIONS.get("sandbox" if name == "auto" else name, name)
     if known is None or not known.isolated:
         return "none" if known is None else known.isolation
     try:

@@ -136,7 +136,7 @@ def _check_page(exchange: HttpExchange) -> None:
     A form needs no permission of this host, and without keys it would publish skills.
     """
     origin, host = exchange.header(b"origin"), exchange.header(b"host") or ""
-    is_change = exchange.method not in {"GET", "HEAD", "OPTIONS"}
+    is_change = exchange.method not in http.SAFE_METHODS
     if origin is not None and is_change and urlsplit(origin).netloc.lower() != host.lower():
         raise HttpRefusal(http.wrong_origin(origin))
 

@@ -118,7 +118,7 @@ _TEXT = "specification, SKILL.md format: YAML front matter followed by Markdown,
 _FRONT = "specification, SKILL.md format: the file must contain YAML front matter followed by Markdown content"
 _GUIDE = "client guide, parsing: the opening --- is at the start of the file"
 _RECOVERY = "client guide, malformed YAML: wrap the value that broke the parser in quotes and retry"
-_LIMIT = "ours: bounded time and memory for a file that somebody else wrote"
+_LIMIT = "ours: bounded time and memory for untrusted files"
 _NO_ALIAS = "ours: front matter is plain data; aliases, anchors and tags are refused"
 
 READING_RULES = (

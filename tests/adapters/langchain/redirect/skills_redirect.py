@@ -2,7 +2,7 @@
 
     PYTHONPATH=tests/adapters/langchain/redirect python -m pytest -p skills_redirect CHECKOUT/libs/deepagents/tests/...
 
-It is no part of the package `tests`, because deepagents' tests are called so, too.
+It is not part of the package `tests`, because deepagents' tests are called so, too.
 """
 
 import asyncio
