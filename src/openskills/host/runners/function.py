@@ -451,7 +451,7 @@ def _outcome_from_error(error: BaseException, output: _CallOutput) -> Outcome:
     # Not `isinstance`, which asks the object.
     if issubclass(type(error), SkillError):
         try:
-            return failure_outcome(_read_failure(cast("SkillError", error), details, output.limit), notes=_NOTES)
+            return failure_outcome(_read_failure(cast("SkillError", error), details, output), notes=_NOTES)
         except BadSkillOutput as problem:
             return failure_outcome(BadSkillOutput(problem.message, **details, **problem.details), notes=_NOTES)
         except BaseException:  # noqa: BLE001 - its attributes may be code of the skill, too
@@ -461,18 +461,19 @@ def _outcome_from_error(error: BaseException, output: _CallOutput) -> Outcome:
     return failure_outcome(Failure(500, said, details), notes=_NOTES)
 
 
-def _read_failure(error: SkillError, details: Mapping[str, str], limit: int) -> Failure:
+def _read_failure(error: SkillError, details: Mapping[str, str], output: _CallOutput) -> Failure:
     """The failure that an error of a function stands for, which may have any attributes.
 
     Raises `BadSkillOutput` for what is too long or not JSON, and whatever its attributes raise.
     """
     found = Failure.from_error(error)
     written = _encode({"code": found.code, "message": found.message, "details": {**details, **found.details}})
-    if len(written) > limit:
-        raise BadSkillOutput(f"the skill's function raised an error of more than {limit:,} bytes", limit_bytes=limit)
+    if len(written) > output.limit:
+        said = f"the skill's function raised an error of more than {output.limit:,} bytes"
+        raise BadSkillOutput(said, limit_bytes=output.limit)
     wait = found.retry_after
     usable = wait if wait is not None and 0 <= wait < math.inf else None
-    return replace(parse_failure(orjson.loads(written)), retry_after=usable)
+    return replace(parse_failure(get_masker(output.secrets).mask_json(orjson.loads(written))), retry_after=usable)
 
 
 def _describe(error: BaseException) -> str:
