@@ -1,9 +1,9 @@
 """Masking of secrets in command output, results, events, log lines, the database and spans.
 
 A secret is found as it is, without surrounding white space, and in these forms: escaped as in JSON (also twice), in
-HTML or by Python's `repr` (also that of bytes), percent-encoded, in hex, and in base64 (both alphabets, at any position in the encoded data, with or
-without padding), also in the lines that `base64`, `openssl` and `xxd` write. Lines of a multi-line secret are masked
-one by one.
+HTML or by Python's `repr` (also that of bytes), percent-encoded, in hex, and in base64 (both alphabets, at any position
+in the encoded data, with or without padding), also in the lines that `base64`, `openssl` and `xxd` write. Lines of a
+multi-line secret are masked one by one.
 
 Secrets shorter than `MIN_SECRET_LENGTH` and lines shorter than `MIN_LINE_LENGTH` are not masked: they would match
 unrelated words.

@@ -58,7 +58,7 @@ def test_a_failure_keeps_its_number_message_and_details() -> None:
 
 
 def test_a_secret_as_code_stays_masked_as_reason() -> None:
-    error = {"code": "s3cret-word", "message": "m", "details": {}}
+    error = {"code": "s3cret-word", "message": "m"}
     failure = failure_of({"success": False, "error": error}, secrets={"TOKEN": "s3cret-word"})
     assert "S3CRET" not in str(failure).upper()
 
