@@ -485,7 +485,7 @@ def test_a_long_command_takes_no_longer_than_it_is_long() -> None:
     [
         *("bash", "sh", "BASH", "env", "xargs", "nohup", "timeout", "sudo", "setsid", "nice", "busybox", "time"),
         *("ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1", "ssh", "flock", "script", "unshare", "strace", "stdbuf"),
-        *("bash5", "zsh-5.9", "ksh93", "linux64", "npx", "hush", "static-sh", "uclampset"),
+        *("bash5", "zsh-5.9", "ksh93", "linux64", "npx", "hush", "static-sh", "uclampset", "aa-exec"),
     ],
 )
 def test_who_runs_others_is_known(name: str) -> None:

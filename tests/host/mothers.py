@@ -26,7 +26,7 @@ async def fork_servers(directory: Path, text: str, **more: Any) -> AsyncGenerato
 
     async def launch(argv: Sequence[str], stdin: int, stderr: int) -> SupervisedProcess:
         with open(os.devnull, "r+b", 0) as null:
-            return await place.start(skill, argv, place.environment(skill), (stdin, null.fileno(), stderr))
+            return await place.start(skill, argv, place.environment(skill), (stdin, null.fileno(), stderr), first=True)
 
     async def begin(**options: Any) -> ForkServer:
         return await ForkServer.start(launch, sys.executable, wanted, **options)

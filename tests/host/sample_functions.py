@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from openskills.errors import ForbiddenPath
+from openskills.errors import ForbiddenPath, SkillError
 from openskills.host.runners.function import SkillContext
 
 NOT_CALLABLE = 5
@@ -31,6 +31,89 @@ async def awaited(given: dict[str, Any], context: SkillContext) -> dict[str, Any
 def refuses(given: dict[str, Any]) -> dict[str, Any]:
     """Raises one of ours."""
     raise ForbiddenPath(f"{given} leaves")
+
+
+class HostileType(type):
+    """A type without a readable name."""
+
+    @property
+    def __name__(cls) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        raise SystemExit("name")
+
+
+class NamelessError(Exception, metaclass=HostileType):
+    """Cannot be described."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+class ClasslessError(Exception):
+    """Says something else about its class."""
+
+    @property
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        raise SystemExit("class")
+
+
+class MuteError(SkillError):
+    """Has no message."""
+
+    @property
+    def message(self) -> str:
+        raise SystemExit("message")
+
+    @message.setter
+    def message(self, message: str) -> None:
+        del message
+
+
+def _self_containing() -> dict[str, object]:
+    found: dict[str, object] = {}
+    found["itself"] = found
+    return found
+
+
+def _error_with_code(code: Any) -> SkillError:
+    error = type("CodedError", (SkillError,), {"code": code})("coded")
+    assert isinstance(error, SkillError)
+    return error
+
+
+ERRORS: dict[str, BaseException] = {
+    "no name": NamelessError("x"),
+    "no class": ClasslessError("x"),
+    "no message": MuteError("x"),
+    "message of another type": SkillError(5),  # pyright: ignore[reportArgumentType]
+    "code that is a word": _error_with_code("abc"),
+    "code that is no status": _error_with_code(99999),
+    "details that are not JSON": SkillError("x", kept=object()),
+    "details with NaN": SkillError("x", kept=float("nan")),
+    "details that contain themselves": SkillError("x", kept=_self_containing()),
+    "surrogates": ValueError("\udcff"),
+    "surrogates in ours": SkillError("\udcff"),
+    "too long": SkillError("x" * 6_000_000),
+    "too many details": SkillError("x", kept="y" * 6_000_000),
+    "no pause": SkillError("x", retry_after="soon"),
+    "endless pause": SkillError("x", retry_after=float("inf")),
+}
+
+
+def raises(given: dict[str, Any]) -> None:
+    """Raises one of these."""
+    raise ERRORS[given["kind"]]
+
+
+async def raises_later(given: dict[str, Any]) -> None:
+    """The same in a coroutine."""
+    raise ERRORS[given["kind"]]
+
+
+def closes(given: dict[str, Any]) -> dict[str, Any]:
+    """Prints, and closes what it printed to."""
+    print("open")
+    sys.stdout.close()
+    return given
 
 
 def fails(given: dict[str, Any]) -> dict[str, Any]:

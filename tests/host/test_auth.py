@@ -360,7 +360,13 @@ def test_as_soon_as_there_are_keys_one_is_needed_on_this_machine_even_when_they_
         found.authenticate(local().exchange)
 
 
-@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Proto"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Proto", "X-FORWARDED-Prefix", "X-Forwarded"),
+        *("CF-Connecting-IP", "True-Client-IP", "X-Cluster-Client-Ip", "X-Envoy-External-Address", "CDN-Loop"),
+    ],
+)
 def test_a_request_that_came_through_a_proxy_needs_a_key(tmp_path: Path, name: str) -> None:
     with pytest.raises(Unauthorized, match="required"):
         gate(tmp_path, "auto").authenticate(local(**{name: "127.0.0.1"}).exchange)

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -139,7 +139,7 @@ async def test_the_deadline_is_that_of_the_skill_and_passing_it_is_a_result() ->
     assert result.latency_ms >= 20
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, KeyboardInterrupt, GeneratorExit])
 async def test_a_fault_of_a_runner_is_reported_in_the_log_only(
     caplog: pytest.LogCaptureFixture, error: type[BaseException]
 ) -> None:
@@ -151,6 +151,21 @@ async def test_a_fault_of_a_runner_is_reported_in_the_log_only(
     assert result.status == 500
     assert "hunter22" not in str(result)
     assert "hunter22" in caplog.text
+
+
+@pytest.mark.parametrize("failure", [Failure(cast("int", "abc"), "x"), Failure(500, cast("str", 5))])
+async def test_an_outcome_that_cannot_be_a_result_ends_its_call(failure: Failure) -> None:
+    notebook = Notebook()
+
+    async def odd(call: Call) -> Outcome:
+        return failure_outcome(failure)
+
+    host = host_of({"odd": odd}, notebook)
+    result = await invoke(host, "odd")
+    assert (result.status, len(notebook.over)) == (500, 1)
+    assert result.outcome.failure is not None
+    assert result.outcome.failure.message.startswith("internal error")
+    assert host.in_flight == 0
 
 
 async def test_every_end_stands_in_the_books_once() -> None:

@@ -21,7 +21,7 @@ ROUNDS = 500 if LONG else 10
 CALLS_PER_CALLER = 5000 if LONG else 100
 
 SKILL = r'''
-import ctypes, fcntl, json, os, re, resource, signal, stat, subprocess, sys
+import ctypes, fcntl, json, os, re, resource, signal, socket, stat, subprocess, sys
 
 libc = ctypes.CDLL(None, use_errno=True)
 F_SETPIPE_SZ, F_GETPIPE_SZ = 1031, 1032
@@ -106,6 +106,79 @@ def files(mark):
         os.mkdir(f"{place}/{mark}-closed", 0)
 
 
+def others():
+    """The other processes of the sandbox, oldest first; their numbers differ from call to call."""
+    ours = str(os.getpid())
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and name != ours)
+
+
+def on_others(act):
+    """Act on each of them, also if it is not possible for some."""
+    for pid in others():
+        try:
+            act(pid)
+        except OSError:
+            pass
+
+
+def write_setting(name, value):
+    def write(pid):
+        with open(f"/proc/{pid}/{name}", "r+") as file:
+            file.write(value)
+
+    return lambda mark: on_others(write)
+
+
+def fill_descriptors(mark):
+    for pid in others():
+        for number in (0, 1, 2):
+            on_others(lambda pid: open(f"/proc/{pid}/fd/{number}", "w").write(mark))
+
+
+def heaps(pid):
+    for line in open(f"/proc/{pid}/maps"):
+        if line.split()[1].startswith("rw") and "[heap]" in line:
+            yield int(line.split()[0].split("-")[1], 16) - 64
+
+
+def fill_memory(mark):
+    def write(pid):
+        with open(f"/proc/{pid}/mem", "rb+", 0) as memory:
+            for place in heaps(pid):
+                memory.seek(place)
+                memory.write(mark.encode())
+
+    on_others(write)
+
+
+def see(pid):
+    """What a process shows of itself, and what can be read of it."""
+    shown = {"limits": open(f"/proc/{pid}/limits").read().split(), "nice": os.getpriority(0, pid)}
+    shown["affinity"] = sorted(os.sched_getaffinity(pid))
+    shown["I/O priority"] = libc.syscall(IOPRIO_GET, 1, pid)
+    for name in ("comm", "oom_score_adj", "autogroup", "coredump_filter", "timerslack_ns"):
+        try:
+            shown[name] = re.sub(r"autogroup-\d+", "", open(f"/proc/{pid}/{name}").read())
+        except OSError as error:
+            shown[name] = error.strerror
+    try:
+        shown["descriptors"] = [open(f"/proc/{pid}/fd/{number}").read(64) for number in (1, 2)]
+    except OSError as error:
+        shown["descriptors"] = error.strerror
+    try:
+        with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+            shown["memory"] = [(memory.seek(place), memory.read(64).hex())[1] for place in heaps(pid)]
+    except OSError as error:
+        shown["memory"] = error.strerror
+    return shown
+
+
+def loopback(mark):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for _ in range(int(mark[-2:], 16) + 1):
+            sender.sendto(mark.encode(), ("127.0.0.1", 9))
+
+
 def semaphore(mark):
     libc.semget(int(mark[-6:], 16) + 1, 1, 0o1666)
 
@@ -137,6 +210,18 @@ MARKS = {
     "signals": lambda mark: signal.signal(signal.SIGINT, signal.SIG_IGN),
     "descriptor of the parent": lambda mark: open(f"/proc/{os.getppid()}/fd/1", "w").write(mark),
     "memory of the parent": lambda mark: open(f"/proc/{os.getppid()}/mem", "rb+").write(mark.encode()),
+    "memory of others": fill_memory,
+    "descriptors of others": fill_descriptors,
+    "limits of others": lambda mark: on_others(lambda pid: resource.prlimit(pid, resource.RLIMIT_NOFILE, (99, 99))),
+    "affinity of others": lambda mark: on_others(lambda pid: os.sched_setaffinity(pid, {min(os.sched_getaffinity(0))})),
+    "niceness of others": lambda mark: on_others(lambda pid: os.setpriority(os.PRIO_PROCESS, pid, 11)),
+    "I/O priority of others": lambda mark: on_others(lambda pid: libc.syscall(IOPRIO_SET, 1, pid, 3 << 13 | 6)),
+    "names of others": write_setting("comm", "marked"),
+    "scores of others": write_setting("oom_score_adj", "500"),
+    "weights of others": write_setting("autogroup", "3"),
+    "dumps of others": write_setting("coredump_filter", "1"),
+    "stopped others": lambda mark: on_others(lambda pid: pid == os.getppid() or os.kill(pid, signal.SIGSTOP)),
+    "loopback": loopback,
 }
 
 
@@ -179,7 +264,8 @@ def snapshot():
         "mask": os.umask(0o22),
         "semaphores": open("/proc/sysvipc/sem").read(),
         "shared": [ctypes.string_at(a + 16, b - a - 16).strip(b"\0").hex() for a, b in shared_mappings()],
-        "processes": sum(name.isdigit() for name in os.listdir("/proc")),
+        "processes": [see(pid) for pid in others()],
+        "network": open("/proc/net/dev").read(),
         "memory": memory_marks(),
     }
 

@@ -5,6 +5,7 @@ Secrets are not in what is said.
 
 import asyncio
 import base64
+import html
 import json
 import textwrap
 from collections.abc import Callable
@@ -139,6 +140,10 @@ ENCODINGS: list[Callable[[str], str]] = [
     lambda secret: json.dumps(json.dumps([secret])),
     lambda secret: json.dumps(secret).replace("/", "\\/"),
     repr,
+    ascii,
+    lambda secret: repr(secret.encode()),
+    html.escape,
+    lambda secret: html.escape(secret, quote=False),
     quote,
     lambda secret: quote(secret, safe="").lower() if secret.islower() else quote(secret, safe=""),
     lambda secret: secret.encode().hex(),

@@ -116,7 +116,7 @@ class LandlockLauncher:
         self._pool = pool
         self._rules = rules.hex()
         self._read_only = read_only
-        self._readable = [*system.binds, *DIRECTORIES, *FILES, *_READABLE, str(self._tree)]
+        self._readable = [*system.binds, *DIRECTORIES, *FILES, *_READABLE]
         self.root = str(self._tree)
         self.home = f"{self.root}/{WORK}"
         self.path = path
@@ -173,6 +173,8 @@ class LandlockLauncher:
             "limits": limits,
             "read": [*self._readable, *command.packages.mounts],
             "write": places,
+            "tree": str(self._tree),
+            "private": (SKILLS, "*", VENV, _HOME),
             "devices": _DEVICES,
             "filter": self._rules,
             "cwd": os.path.normpath(f"{self.root}/{command.cwd}"),
@@ -181,13 +183,15 @@ class LandlockLauncher:
         }
 
     def _make_own_dirs(self, command: Command) -> dict[str, str]:
-        """The directories that a command does not share: one for temporary files, and the home of its skill.
+        """The directories that a command does not share: the home of its skill, and one for temporary files in it.
 
-        A home that all skills write to would let one change the programs of another, which may have secrets.
+        A home that all skills write to would let one change the programs of another, which may have secrets; and a home
+        that they can read may contain these secrets.
         """
         names = {"TMPDIR": f"{command.run_dir}/{_TMP}"}
         if command.skill is not None:
-            names["HOME"] = f"{SKILLS}/{command.skill}/{VENV}/{_HOME}"
+            home = f"{SKILLS}/{command.skill}/{VENV}/{_HOME}"
+            names = {"HOME": home, "TMPDIR": f"{home}/{_TMP}/{command.run_dir}"}
         owner = (self._uid, self._uid) if self._uid is not None else None
         tree = os.open(self._tree, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

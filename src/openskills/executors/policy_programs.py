@@ -23,7 +23,8 @@ WRAPPERS = MULTICALL_PROGRAMS | _names(
     "linux64 i386 x86_64 uname26 stdbuf unbuffer flock daemonize cpulimit faketime strace ltrace gdb lldb valgrind "
     "perf catchsegv hyperfine chronic tini dumb-init chpst softlimit setuidgid envdir direnv rlwrap run-parts "
     "xvfb-run dbus-run-session dbus-launch ssh-agent systemd-run start-stop-daemon ssh sshpass at batch crontab "
-    "tmux screen torsocks proxychains proxychains4 pipx uvx npx bunx command exec eval builtin source ."
+    "tmux screen torsocks proxychains proxychains4 pipx uvx npx bunx command exec eval builtin source . "
+    "aa-exec runcon cgexec dtach abduco torify tsocks trickle eatmydata s6-setuidgid arch-chroot reptyr multitime"
 )
 """Shells, and programs that run the command in their arguments."""
 

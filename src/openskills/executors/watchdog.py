@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from openskills.executors.programs.traces import PLACES
 from openskills.executors.records.quota import Quota, read_free_bytes
 from openskills.executors.spec import Limits, WorkspaceUsage
 
@@ -20,6 +21,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SOCKET_BYTES = 256 * 1024
 """Kernel memory that a socket can hold with the usual settings; buffers of pipes are smaller, and count as much."""
 _MAX_LINKS = 4096
+_QUEUES = 4
+"""The column of /proc/net/tcp and /proc/net/udp with the bytes that wait to be sent and to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +43,18 @@ def measure_footprint(
     """The usage of a process and its descendants, up to `max_processes` of them. Blocking.
 
     Memory is the sum of resident sizes, which counts shared pages several times, with all shared memory whether it is
-    mapped in or not, and an estimate for sockets and pipes. If that exceeds `exact_above`, each page is counted once as
-    far as permissions allow, which takes longer. Unlinked files count on the device `disk` (as in `st_dev`) only.
+    mapped in or not, files in the memory of a sandbox, an estimate for sockets and pipes, and what waits in sockets. If
+    that exceeds `exact_above`, each page is counted once as far as permissions allow, which takes longer. Unlinked
+    files count on the device `disk` (as in `st_dev`) only.
     """
     pids = list_descendants(pid, max_processes=max_processes)
     hidden = _HiddenUsage(disk)
     for each in pids:
         hidden.add_mappings(each)
         hidden.add_descriptors(each)
-    kernel = hidden.sockets * _SOCKET_BYTES
-    shared = sum(hidden.shared.values())
+        hidden.add_sandbox(each)
+    kernel = hidden.sockets * _SOCKET_BYTES + hidden.queued
+    shared = sum(hidden.shared.values()) + sum(hidden.files.values())
     memory = sum(map(_read_resident, pids)) + (shared and max(shared - sum(map(_read_resident_shared, pids)), 0))
     if exact_above is not None and memory + kernel > exact_above:
         found = [_read_proportional(each) for each in pids]
@@ -58,7 +63,8 @@ def measure_footprint(
 
 
 class _HiddenUsage:
-    """What processes use that is not part of their resident sizes: shared memory, sockets, unlinked files."""
+    """What processes use that is not part of their resident sizes: shared memory, sockets, files in memory, unlinked
+    files."""
 
     def __init__(self, disk: int | None) -> None:
         self._disk = disk
@@ -67,6 +73,9 @@ class _HiddenUsage:
         self.sockets = 0
         self.shared: dict[tuple[str, str], int] = {}
         self.unlinked: dict[int | str, int] = {}
+        self.files: dict[int, int] = {}
+        self.queued = 0
+        self._networks = {_read_network(os.getpid())}
 
     def add_mappings(self, pid: int) -> None:
         """Shared mappings of memory and of unlinked files. Their pages stay, even if no process has them mapped in."""
@@ -102,6 +111,40 @@ class _HiddenUsage:
                     found = os.stat(f"/proc/{pid}/fd/{name}")
                     if found.st_dev == self._disk and found.st_nlink == 0:
                         self.unlinked[found.st_ino] = found.st_blocks * 512
+
+    def add_sandbox(self, pid: int) -> None:
+        """Files in the in-memory directories of its sandbox, and data that wait in the sockets there."""
+        for place in PLACES:
+            with suppress(OSError):
+                path = f"/proc/{pid}/root{place}"
+                device = os.stat(path).st_dev
+                if device not in self.files and device != _read_device(place):
+                    found = os.statvfs(path)
+                    self.files[device] = (found.f_blocks - found.f_bfree) * found.f_frsize
+        network = _read_network(pid)
+        if network is None or network in self._networks:
+            return
+        self._networks.add(network)
+        for name in ("tcp", "tcp6", "udp", "udp6"):
+            for line in _read_file(f"/proc/{pid}/net/{name}").splitlines()[1:]:
+                # All are of the sandbox, also those that no descriptor refers to any more.
+                sent, _, received = line.split()[_QUEUES].partition(b":")
+                self.queued += int(sent, 16) + int(received, 16)
+
+
+def _read_network(pid: int) -> str | None:
+    """The network namespace of a process; None if that is not permitted."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return None
+
+
+def _read_device(path: str) -> int | None:
+    try:
+        return os.stat(path).st_dev
+    except OSError:
+        return None
 
 
 def list_descendants(pid: int, *, max_processes: int = 4096) -> list[int]:

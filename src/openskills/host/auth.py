@@ -381,9 +381,11 @@ def _read_stamp(path: Path | None) -> _FileStamp:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-_FORWARDING_HEADERS = frozenset(
-    {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
+_FORWARDING_HEADERS = re.compile(
+    rb"forwarded|via|cdn-loop|x-forwarded.*|x-original-forwarded-for|x-real-ip|x-remote-(?:addr|ip)"
+    rb"|.*-client-?ip|.*-connecting-ip|.*-user-?ip|x-envoy-external-address"
 )
+"""The names of headers that proxies add, in lower case."""
 
 
 class SessionLookup(Protocol):
@@ -447,7 +449,7 @@ class Authenticator:
 
     def is_from_here(self, exchange: HttpExchange) -> bool:
         """Whether the request came to a loopback address, not through a proxy."""
-        return _FORWARDING_HEADERS.isdisjoint(exchange.headers) and self._is_local(exchange)
+        return self._is_local(exchange) and not any(map(_FORWARDING_HEADERS.fullmatch, exchange.headers))
 
     def is_local(self, exchange: HttpExchange) -> bool:
         """Whether a request came from this machine, for a loopback name, and not through a proxy."""

@@ -8,11 +8,11 @@ import logging
 import re
 import time
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import jsonschema_rs
 
@@ -349,6 +349,24 @@ def _hide_directories(failure: Failure, trace_id: str) -> Failure:
     return replace(failure, message=shown)
 
 
+def _outcome_from_error(error: BaseException, trace_id: str) -> Outcome:
+    """The outcome of a call that raised this error, which may come from a runner of another package."""
+    if issubclass(type(error), SkillError):
+        with suppress(Exception):
+            return failure_outcome(_hide_directories(Failure.from_error(cast("SkillError", error)), trace_id))
+    _log.error("invocation failed, trace id %s", trace_id, exc_info=error)
+    return failure_outcome(http.internal_error(trace_id))
+
+
+def _check_failure(outcome: Outcome) -> Outcome:
+    """Raise `TypeError` for a failure without a number and a text, of which there would be no result."""
+    if outcome.failure is not None:
+        code, message = cast("tuple[object, object]", (outcome.failure.code, outcome.failure.message))
+        if not (isinstance(code, int) and isinstance(message, str)):
+            raise TypeError(f"not a failure: code {code!r}, message {message!r}")
+    return outcome
+
+
 @dataclass(slots=True)
 class _CallTimes:
     """When a call joined the queue and was started, as times of `time.perf_counter`; 0.0 if it was not.
@@ -488,16 +506,13 @@ class Host:
                     observer.on_start(found, asked)
                 registration = found
                 outcome = await self._call(found, asked, times)
-        except SkillError as error:
-            outcome = failure_outcome(_hide_directories(Failure.from_error(error), asked.trace_id))
         except asyncio.CancelledError:
             if not self.draining or task.uncancel():
                 raise
             stopped = RunInterrupted("the host was stopped before the skill finished; how far it got is unknown")
             outcome = failure_outcome(stopped if times.started else http.host_draining())
-        except (Exception, SystemExit, KeyboardInterrupt):  # noqa: BLE001 - bugs of the host or of a runner
-            _log.exception("invocation failed, trace id %s", asked.trace_id)
-            outcome = failure_outcome(http.internal_error(asked.trace_id))
+        except BaseException as error:  # noqa: BLE001 - also bugs of the host or of a runner
+            outcome = _outcome_from_error(error, asked.trace_id)
         finally:
             # A cancelled invocation is recorded, too.
             ended = self._finish(asked, registration, outcome, times)
@@ -623,18 +638,25 @@ class Host:
                 observer.on_start(about, asked)
         known = about.secrets if about is not None else ()
         secrets = {name: self._secrets[name] for name in known if name in self._secrets}
-        # A refused caller learns nothing about the skill; only observers get its registration.
-        result = normalize_outcome(
-            mask_outcome(outcome, secrets),
-            skill_id=asked.skill_id if registration is None else registration.id,
-            trace_id=asked.trace_id,
-            latency_ms=seconds * 1000,
-            version=__version__ if registration is None else registration.version,
-            waited_ms=((times.started or now) - times.queued) * 1000 if times.queued else None,
-            ran_ms=(now - times.started) * 1000 if times.started else None,
-            phases=times.to_phases(now),
-        )
-        result, body = encode_result(result)
+
+        def encode(what: Outcome) -> tuple[InvokeResult, bytes]:
+            # A refused caller learns nothing about the skill; only observers get its registration.
+            result = normalize_outcome(
+                mask_outcome(_check_failure(what), secrets),
+                skill_id=asked.skill_id if registration is None else registration.id,
+                trace_id=asked.trace_id,
+                latency_ms=seconds * 1000,
+                version=__version__ if registration is None else registration.version,
+                waited_ms=((times.started or now) - times.queued) * 1000 if times.queued else None,
+                ran_ms=(now - times.started) * 1000 if times.started else None,
+                phases=times.to_phases(now),
+            )
+            return encode_result(result)
+
+        try:
+            result, body = encode(outcome)
+        except Exception as error:  # noqa: BLE001 - a runner of another package may return anything
+            result, body = encode(_outcome_from_error(error, asked.trace_id))
         ended = Invocation(
             time.time() - seconds,
             result,

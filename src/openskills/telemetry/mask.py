@@ -1,9 +1,9 @@
 """Masking of secrets in command output, results, events, log lines, the database and spans.
 
-A secret is found as it is, without surrounding white space, and in these forms: escaped as in JSON (also twice) or by
-Python's `repr`, percent-encoded, in hex, and in base64 (both alphabets, at any position in the encoded data, with or
-without padding), also in the lines that `base64`, `openssl` and `xxd` write. Lines of a multi-line secret are masked
-one by one.
+A secret is found as it is, without surrounding white space, and in these forms: escaped as in JSON (also twice), in
+HTML or by Python's `repr` (also that of bytes), percent-encoded, in hex, and in base64 (both alphabets, at any position
+in the encoded data, with or without padding), also in the lines that `base64`, `openssl` and `xxd` write. Lines of a
+multi-line secret are masked one by one.
 
 Secrets shorter than `MIN_SECRET_LENGTH` and lines shorter than `MIN_LINE_LENGTH` are not masked: they would match
 unrelated words.
@@ -15,6 +15,7 @@ from base64 import b64encode
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from html import escape
 from typing import Any, AnyStr, Generic, cast
 from urllib.parse import quote, quote_plus
 
@@ -231,8 +232,8 @@ def _escape(value: str) -> Iterator[str]:
     for ascii_only in (True, False):
         escaped = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
         yield from (escaped, escaped.replace("/", "\\/"), json.dumps(escaped)[1:-1])
-    yield repr(value)[1:-1]
     data = _encode(value)
+    yield from (repr(value)[1:-1], ascii(value)[1:-1], repr(data)[2:-1], escape(value), escape(value, quote=False))
     for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
         yield quoted
         yield re.sub("%..", lambda match: match[0].lower(), quoted)

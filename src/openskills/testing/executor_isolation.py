@@ -194,7 +194,8 @@ async def _check_other_skill(trial: ExecutorTrial) -> None:
     await stage_skill(trial)
     await trial.workspace.stage(await trial.executor.snapshot("other", new_skill(trial.directory / "elsewhere")))
     secret = uuid4().hex
-    waits = Command(("cat",), skill="other", secrets={"TOKEN": secret}, input_open=True)
+    keeps = """echo "$TOKEN" > ~/kept; echo "$TOKEN" > "$TMPDIR/kept"; exec cat"""
+    waits = Command(shell_argv(keeps), skill="other", secrets={"TOKEN": secret}, input_open=True)
     process = await trial.workspace.start(waits)
     await process.write(b"started\n")
     await read_until(process, b"started\n")
@@ -203,6 +204,9 @@ async def _check_other_skill(trial: ExecutorTrial) -> None:
     expect(not done, f"a skill can do this to another one: {', '.join(done)}")
     await process.close_input()
     await process.wait()
+    search = 'grep -rlF -e "$0" "$WORKSPACE_DIR" "$TMPDIR" ~ 2>/dev/null || true'
+    kept = await trial.read_output(Command((*shell_argv(search), secret), skill=SKILL))
+    expect(not kept, f"a skill can read what another one keeps in its home or its temporary directory: {kept}")
     look = Command(shell_argv("ls -A ~ | grep -c planted || true"), skill="other", secrets={"TOKEN": secret})
     expect((await trial.read_output(look)).strip() == "0", "a skill can plant files in the home of another one")
 

@@ -327,7 +327,8 @@ def ioctl(number, name, data):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, number, struct.pack("16s", name) + data)
 ioctl(0x8914, b"lo", struct.pack("h14x", 0x41))
-ioctl(0x8916, b"lo:1", struct.pack("hH4s8x", socket.AF_INET, 0, socket.inet_aton("93.184.215.14")))
+for number, address in enumerate(("93.184.215.14", "10.1.2.3", "169.254.169.254"), 1):
+    ioctl(0x8916, b"lo:%d" % number, struct.pack("hH4s8x", socket.AF_INET, 0, socket.inet_aton(address)))
 asked = []
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -338,18 +339,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
     def log_message(self, *_): pass
-servers = [http.server.ThreadingHTTPServer((host, 0), Handler) for host in ("93.184.215.14", "127.0.0.1")]
+hosts = ("93.184.215.14", "127.0.0.1", "10.1.2.3", "169.254.169.254")
+servers = [http.server.ThreadingHTTPServer((host, 0), Handler) for host in hosts]
 for server in servers: threading.Thread(target=server.serve_forever, daemon=True).start()
-public, private = (f"http://{server.server_address[0]}:{server.server_address[1]}" for server in servers)
+public, private, intranet, metadata = (
+    f"http://{server.server_address[0]}:{server.server_address[1]}" for server in servers
+)
 from openskills.catalog.sources.http import Downloader
 from openskills.errors import ForbiddenPath
 with Downloader(pathlib.Path(sys.argv[1])) as downloader:
     downloader.get(f"{public}/a?to={public}/b")
     downloader.get(f"{private}/c?to={private}/d")
     downloader.get(f"{private}/e?to={public}/f")
-    for name in "gh":
+    downloader.get(f"{intranet}/i?to={intranet}/j")
+    downloader.get(f"{private}/k?to={intranet}/l")
+    ways = [(public, private), (public, private), (intranet, private), (intranet, metadata), (private, metadata)]
+    for number, (start, end) in enumerate(ways):
         try:
-            downloader.get(f"{public}/{name}?to={private}/secret")
+            downloader.get(f"{start}/{number}?to={end}/secret")
         except ForbiddenPath as error:
             print(error)
 print([path for path in asked if "secret" in path and "?" not in path])
@@ -363,8 +370,10 @@ def test_a_redirect_from_the_internet_does_not_reach_this_machine(tmp_path: Path
     argv = ["unshare", "--net", "--map-root-user", sys.executable, "-c", text, str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    first, second, asked = done.stdout.splitlines()
+    first, second, *others, asked = done.stdout.splitlines()
     assert "leads from a public address to a loopback one; use the final URL" in first
     assert "leads from a public address to a loopback one" in second
+    expected = ("private address to a loopback", "private address to a cloud metadata", "loopback address to a cloud")
+    assert [words in said for words, said in zip(expected, others, strict=True)] == [True] * 3
     # On a connection that was open already, the request has been sent; its answer is not used.
     assert asked == "[]" or not fresh

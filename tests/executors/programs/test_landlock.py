@@ -27,8 +27,10 @@ def entered(tmp_path: Path, *argv: str, word: bytes = b"\n", **changed: object) 
     about = {
         "uid": None,
         "limits": [],
-        "read": ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/proc", str(tmp_path), sys.base_prefix],
+        "read": ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/proc", sys.base_prefix],
         "write": [str(tmp_path / "open")],
+        "tree": str(tmp_path),
+        "private": ["closed", "*", "own"],
         "devices": ["/dev/null"],
         "filter": build_filter(platform.machine(), namespaces=False).hex(),
         "cwd": str(tmp_path),
@@ -77,3 +79,22 @@ def test_a_path_that_is_missing_grants_nothing(tmp_path: Path) -> None:
 
 def test_no_right_is_forgotten_in_any_version() -> None:
     assert [get_rights(abi).bit_length() for abi in (1, 2, 3, 4, 5, 6, 7)] == [13, 14, 15, 15, 16, 16, 16]
+
+
+def test_what_is_private_cannot_be_read_and_links_grant_nothing(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    tree = tmp_path / "tree"
+    (tree / "open").mkdir(parents=True)
+    outside.mkdir()
+    for name in ("one", "two"):
+        (tree / "closed" / name / "own").mkdir(parents=True)
+        (tree / "closed" / name / "own" / "secret").write_text("secret")
+        (tree / "closed" / name / "text").write_text(f"text of {name}\n")
+    (outside / "secret").write_text("secret")
+    (tree / "closed" / "two" / "link").symlink_to(outside)
+    (tree / "closed" / "three").symlink_to(outside)
+    (tree / "link").symlink_to(outside)
+    search = "cat closed/*/text; cat closed/*/own/secret closed/two/link/secret closed/three/secret link/secret"
+    done = entered(tree, "/bin/bash", "-c", search, write=[str(tree / "open"), str(tree / "closed" / "one")])
+    assert done.stdout == "text of one\ntext of two\nsecret"
+    assert done.stderr.count("Permission denied") == 4

@@ -39,7 +39,26 @@ def test_the_root_is_mounted_read_only_unless_it_is_writable() -> None:
 
 
 @pytest.mark.parametrize(
-    "user", ["root", "0", "0:5", 0, "00", "+0", "", " 0", "-0", "1000:0", "toor", "1e3", "0x0", None, True]
+    "user",
+    [
+        "root",
+        "0",
+        "0:5",
+        0,
+        "00",
+        "+0",
+        "",
+        " 0",
+        "-0",
+        "1000:0",
+        "toor",
+        "1e3",
+        "0x0",
+        "4294967296",
+        "1:4294967296",
+        None,
+        True,
+    ],
 )
 def test_root_is_refused(user: object) -> None:
     with pytest.raises(ManifestFault, match="root"):

@@ -1,6 +1,7 @@
 """Functions as skills."""
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,24 @@ async def test_any_other_exception_is_an_internal_failure_without_secrets(tmp_pa
     assert failure is not None
     assert (failure.code, failure.details["exception"]) == (500, "KeyError")
     assert "sesame" not in failure.message
+
+
+async def test_a_function_that_closes_stdout_closes_it_for_nobody(tmp_path: Path) -> None:
+    skill = function("closes")
+    async with open_runner(tmp_path, skill) as runner:
+        outcomes = [await runner.invoke(skill, called()) for _ in range(2)]
+    assert [outcome.notes["stray_stdout"] for outcome in outcomes] == ["open", "open"]
+
+
+@pytest.mark.parametrize("name", ["raises", "raises_later"])
+@pytest.mark.parametrize("kind", sample_functions.ERRORS)
+async def test_an_error_with_any_attributes_is_a_failure_at_once(tmp_path: Path, name: str, kind: str) -> None:
+    failure = (await invoke(tmp_path, function(name), input={"kind": kind})).failure
+    assert failure is not None
+    assert failure.code in {500, 502}
+    assert failure.details["reason"] in {"INTERNAL", "BAD_SKILL_OUTPUT", "ABC"}
+    assert len(json.dumps([failure.message, dict(failure.details)], allow_nan=False).encode()) < 10_000
+    assert failure.retry_after is None
 
 
 @pytest.mark.parametrize("kind", ["list", "set", "none"])

@@ -250,6 +250,36 @@ async def test_memory_of_all_processes_of_a_call_is_limited(place: Path, warm: S
         await invoke(place, sandboxed(place, text, limits=limits, warm=warm, executor=executor))
 
 
+FILES_IN_MEMORY = """
+    import os, time
+    for place, size in (("/tmp", 200), ("/dev/shm", 50), (os.environ["HOME"], 50)):
+        file = os.open(place, os.O_TMPFILE | os.O_RDWR)
+        for _ in range(size):
+            os.write(file, b"x" * 1024 * 1024)
+    time.sleep(60)
+"""
+QUEUED_DATA = """
+    import socket, time
+    listener = socket.create_server(("127.0.0.1", 0), backlog=200)
+    kept = []
+    for _ in range(100):
+        kept.append(socket.create_connection(listener.getsockname()))
+        kept[-1].settimeout(0.01)
+        try:
+            while True: kept[-1].sendall(b"x" * 1024 * 1024)
+        except TimeoutError:
+            pass
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("text", [FILES_IN_MEMORY, QUEUED_DATA], ids=["files in memory", "data in sockets"])
+async def test_memory_that_no_process_has_counts_for_the_call(place: Path, text: str) -> None:
+    skill = sandboxed(place, text, limits=HostLimits(memory_bytes=160 * 1024 * 1024))
+    with pytest.raises(LimitExceeded, match=r"processes used [\d,]+ bytes of memory; the limit is 167,772,160"):
+        await invoke(place, skill)
+
+
 async def test_a_script_that_its_user_may_not_read_is_reported(place: Path) -> None:
     skip_unless_root("only it has other users for sandboxes")
     skill = sandboxed(place, "print('{}')")

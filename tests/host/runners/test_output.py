@@ -57,6 +57,12 @@ def test_a_failure_keeps_its_number_message_and_details() -> None:
     assert failure == Failure(404, "no such file", {"path": "a", "reason": "NOT_FOUND"})
 
 
+def test_a_secret_as_code_stays_masked_as_reason() -> None:
+    error = {"code": "s3cret-word", "message": "m"}
+    failure = failure_of({"success": False, "error": error}, secrets={"TOKEN": "s3cret-word"})
+    assert "S3CRET" not in str(failure).upper()
+
+
 @pytest.mark.parametrize(
     ("code", "number", "reason"),
     [

@@ -131,7 +131,13 @@ class Unreadable(LocalIsolation):
     """A place in which our ends of the pipes become something that cannot be read."""
 
     async def start(
-        self, registration: Registration, argv: Sequence[str], env: Mapping[str, str], stdio: tuple[int, int, int]
+        self,
+        registration: Registration,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        stdio: tuple[int, int, int],
+        *,
+        first: bool = False,
     ) -> SupervisedProcess:
         pipes = [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in stdio[1:]]
         directory = os.open("/", os.O_RDONLY | os.O_CLOEXEC)
@@ -140,7 +146,7 @@ class Unreadable(LocalIsolation):
                 if os.readlink(f"/proc/self/fd/{descriptor}") in pipes:
                     os.dup2(directory, descriptor, inheritable=False)
         os.close(directory)
-        return await super().start(registration, argv, env, stdio)
+        return await super().start(registration, argv, env, stdio, first=first)
 
 
 async def test_pipes_that_cannot_be_read_have_ended(tmp_path: Path) -> None:

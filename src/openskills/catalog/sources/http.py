@@ -42,14 +42,15 @@ class DownloadDeadline:
     """A deadline for a whole download: shuts the client's connections down when it expires.
 
     The timeouts of an HTTP client apply to each chunk, so a slow server could hold us for ever. `watch` is for httpx2's
-    `trace` extension; `sockets` are all sockets of the client, because connections are reused. With `only_public`, a
-    connection to another address is refused before anything is sent.
+    `trace` extension; `sockets` are all sockets of the client, because connections are reused. After `follow`, a
+    connection to an address of another class is refused before anything is sent, unless it is a public one.
     """
 
     def __init__(self, name: str, seconds: float, sockets: WeakSet[socket.socket]) -> None:
         self._name = name
         self.expired = False
-        self.only_public = False
+        self._origin: str | None = None
+        self._allowed: tuple[str | None, ...] | None = None
         self._sockets = sockets
         self._lock = threading.Lock()
         self._timer = threading.Timer(seconds, self._expire)
@@ -64,7 +65,7 @@ class DownloadDeadline:
     def watch(self, event: str, info: Mapping[str, Any]) -> None:
         """Remember a new connection."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
-            if self.only_public:
+            if self._allowed is not None:
                 self.check_peer(_classify_peer(info["return_value"]))
             with self._lock:
                 self._sockets.add(info["return_value"].get_extra_info("socket"))
@@ -73,9 +74,17 @@ class DownloadDeadline:
 
     def check_peer(self, kind: str | None) -> None:
         """Raise `ForbiddenPath` if this class of an address is not allowed."""
-        if self.only_public and kind is not None:
-            advice = "use the final URL if you trust it"
-            raise ForbiddenPath(f"redirect of {self._name}: leads from a public address to a {kind} one; {advice}")
+        if self._allowed is not None and kind not in self._allowed:
+            where = f"from a {self._origin or 'public'} address to a {kind} one"
+            raise ForbiddenPath(f"redirect of {self._name}: leads {where}; use the final URL if you trust it")
+
+    def follow(self, kind: str | None) -> None:
+        """From now on, only allow the addresses to which a server with an address of this class may redirect.
+
+        It must not make us call servers that it does not reach itself. This machine reaches its own network.
+        """
+        self._origin = kind
+        self._allowed = (None, kind, "private") if kind == "loopback" else (None, kind)
 
     def _expire(self) -> None:
         with self._lock:
@@ -206,8 +215,7 @@ class Downloader:
                 # A connection may have been open already.
                 kind = _classify_peer(response.extensions.get("network_stream"))
                 deadline.check_peer(kind)
-                # A server on the internet must not make us call servers that only this machine reaches.
-                deadline.only_public = kind is None
+                deadline.follow(kind)
                 if response.next_request is None:
                     yield response
                     return

@@ -3,7 +3,8 @@
     python -I -S landlock.py CONFIG COMMAND ARGUMENTS…
 
 CONFIG is a JSON object: `uid` (to switch to, or null), `limits` ([resource, soft, hard]), `read` and `write` (paths,
-with everything below), `devices` (files to read and write), `filter` (the system call filter, hexadecimal), `cwd`,
+with everything below), `tree` (a directory to read, except below `private`, a list of names in which `*` is any name),
+`devices` (files to read and write), `filter` (the system call filter, hexadecimal), `cwd`,
 `handshake` (two descriptors: on the first it reports that everything is set up, on the second it waits for permission),
 and `variables` (a descriptor of a JSON object with the command's environment, which may be secret).
 
@@ -15,8 +16,10 @@ import ctypes
 import json
 import os
 import resource
+import stat
 import struct
 import sys
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ _TRUNCATE, _DEVICE_CONTROL = 1 << 14, 1 << 15
 _READ = _EXECUTE | _READ_FILE | _READ_DIRECTORY
 _NO_CONNECTIONS = 3  # TCP, both to bind and to connect
 _SCOPED = 3  # abstract sockets and signals
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_SET_UP, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -59,7 +63,7 @@ def get_rights(abi: int) -> int:
     return (1 << (13 if abi < 2 else 14 if abi < 3 else 15 if abi < 5 else 16)) - 1
 
 
-def _restrict(read: "list[str]", write: "list[str]", devices: "list[str]") -> None:
+def _restrict(read: "list[str]", write: "list[str]", devices: "list[str]", tree: str, private: "list[str]") -> None:
     abi = get_version()
     if abi < MIN_VERSION:
         raise OSError(0, f"Landlock {MIN_VERSION} (Linux 6.2) is required, this kernel has {abi or 'none'}")
@@ -71,6 +75,9 @@ def _restrict(read: "list[str]", write: "list[str]", devices: "list[str]") -> No
     )
     for path in read:
         _allow(rules, path, _READ)
+    # Only names, which the command may list everywhere in its workspace.
+    _allow(rules, tree, _READ_DIRECTORY)
+    _allow_below(rules, os.open(tree, _DIRECTORY), private)
     for path in write:
         _allow(rules, path, known & ~_DEVICE_CONTROL)
     for path in devices:
@@ -85,12 +92,38 @@ def _allow(rules: int, path: str, allowed: int) -> None:
     except FileNotFoundError:
         return
     try:
-        if not os.path.isdir(path):
-            allowed &= _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _DEVICE_CONTROL
-        rule = struct.pack("=Qi", allowed, opened)
-        _check_result(_libc.syscall(_ADD_RULE, rules, _PATH_BENEATH, rule, 0), path)
+        _add_rule(rules, opened, allowed, path)
     finally:
         os.close(opened)
+
+
+def _allow_below(rules: int, directory: int, private: "list[str]") -> None:
+    """Allow reading what is in a directory, except below `private`, a path in which `*` is any name; closes it.
+
+    Follows no links, which commands can create anywhere in their workspace, also while this runs.
+    """
+    try:
+        for name in os.listdir(directory):
+            with suppress(OSError):
+                opened = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+                try:
+                    mode = os.fstat(opened).st_mode
+                    if private[0] not in ("*", name) or not stat.S_ISDIR(mode):
+                        if not stat.S_ISLNK(mode):
+                            _add_rule(rules, opened, _READ, name)
+                    elif private[1:]:
+                        _allow_below(rules, os.open(name, _DIRECTORY, dir_fd=directory), private[1:])
+                finally:
+                    os.close(opened)
+    finally:
+        os.close(directory)
+
+
+def _add_rule(rules: int, opened: int, allowed: int, what: str) -> None:
+    if not stat.S_ISDIR(os.fstat(opened).st_mode):
+        allowed &= _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _DEVICE_CONTROL
+    rule = struct.pack("=Qi", allowed, opened)
+    _check_result(_libc.syscall(_ADD_RULE, rules, _PATH_BENEATH, rule, 0), what)
 
 
 def enter(config: "dict[str, Any]") -> None:
@@ -108,7 +141,7 @@ def enter(config: "dict[str, Any]") -> None:
         unlimited = current == resource.RLIM_INFINITY
         resource.setrlimit(kind, (soft, hard) if unlimited else (min(soft, current), min(hard, current)))
     _check_result(_libc.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no new privileges")
-    _restrict(config["read"], config["write"], config["devices"])
+    _restrict(config["read"], config["write"], config["devices"], config["tree"], config["private"])
     steps = bytes.fromhex(config["filter"])
     program = _SeccompFilter(len(steps) // 8, steps)
     _check_result(_libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0), "system call filter")

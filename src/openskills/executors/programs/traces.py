@@ -26,7 +26,11 @@ PLACES = ("/tmp", "/dev/shm", "/home/u")  # noqa: S108 - those of the sandbox
 _WRITABLE = (*PLACES, "/dev/pts", "/dev/pts/ptmx")
 _SOCKETS = ("/proc/net/sockstat", "/proc/net/sockstat6")
 _COUNTED = (b"used", b"inuse", b"tw")
-_LISTED = ("/proc/sysvipc/sem", "/proc/sysvipc/msg", "/proc/sysvipc/shm", "/proc/net/ip6_flowlabel")
+_LISTED = (
+    *("/proc/sysvipc/sem", "/proc/sysvipc/msg", "/proc/sysvipc/shm", "/proc/net/ip6_flowlabel"),
+    # What was sent over the loopback interface is counted.
+    "/proc/net/dev",
+)
 _AUTOGROUP = "/proc/self/autogroup"
 _LIMITS = "/proc/self/limits"
 _IOPRIO_GET, _SCHED_GETATTR, _SCHED_GETAFFINITY, _STATX, _PREAD = (

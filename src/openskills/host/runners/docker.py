@@ -32,6 +32,7 @@ _TMP_DIR, _HOME_DIR = "/tmp", "/home/skill"  # noqa: S108 - inside the container
 _DEFAULT_USER = "65534:65534"
 _MIB = 1024 * 1024
 _CPU_PERIOD = 1_000_000_000
+_MAX_USER = 2**31 - 1
 _USER = re.compile(r"[1-9][0-9]{0,9}(:[1-9][0-9]{0,9})?", re.ASCII)
 
 
@@ -106,7 +107,8 @@ def build_container_environment(registration: Registration, per_call: Mapping[st
 def _check_user(registration: Registration) -> str:
     user = str(registration.options.get("user", _DEFAULT_USER))
     # Only numbers: an engine takes "00", "+0" and "" for root, and an image can give uid 0 any name.
-    if not _USER.fullmatch(user):
+    # Beyond 31 bits an engine may count from 0 again.
+    if not _USER.fullmatch(user) or any(int(number) > _MAX_USER for number in user.split(":")):
         raise ManifestFault("user", f"{user!r} may be root; use the number of another user, such as 1000 or 1000:1000")
     return user if ":" in user else f"{user}:{user}"
 

@@ -36,7 +36,14 @@ from openskills.host.model import (
     SkillOutputEvent,
     failure_outcome,
 )
-from openskills.host.runners.output import LiveLines, RawSkillOutput, excerpt, outcome_from_output, timeout_outcome
+from openskills.host.runners.output import (
+    LiveLines,
+    RawSkillOutput,
+    excerpt,
+    outcome_from_output,
+    parse_failure,
+    timeout_outcome,
+)
 from openskills.settings import Settings
 from openskills.telemetry.mask import get_masker
 
@@ -265,6 +272,11 @@ class _CallStream:
         output = _OUTPUT.get()
         return self.original.write(text) if output is None else output.write(self.name, text)
 
+    def close(self) -> None:
+        """Does nothing during a call: the host and all other calls use the stream."""
+        if _OUTPUT.get() is None:
+            self.original.close()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.original, name)
 
@@ -436,22 +448,52 @@ def _outcome_from_error(error: BaseException, output: _CallOutput) -> Outcome:
     raw = output.to_raw()
     printed = {"stdout": excerpt(raw.stdout, raw.secrets), "stderr": excerpt(raw.stderr, raw.secrets)}
     details = {name: text for name, text in printed.items() if text}
-    if isinstance(error, SkillError):
-        failure = Failure.from_error(error)
-        return failure_outcome(replace(failure, details={**details, **failure.details}), notes=_NOTES)
+    # Not `isinstance`, which asks the object.
+    if issubclass(type(error), SkillError):
+        try:
+            return failure_outcome(_read_failure(cast("SkillError", error), details, output), notes=_NOTES)
+        except BadSkillOutput as problem:
+            return failure_outcome(BadSkillOutput(problem.message, **details, **problem.details), notes=_NOTES)
+        except BaseException:  # noqa: BLE001 - its attributes may be code of the skill, too
+            error = SkillError("with an error that cannot be read")
     said = get_masker(raw.secrets).mask_text(f"the skill's function failed: {_describe(error)}")[:2000]
-    details |= {"reason": SkillError.reason, "exception": type(error).__name__}
+    details |= {"reason": SkillError.reason, "exception": _name_type(error)}
     return failure_outcome(Failure(500, said, details), notes=_NOTES)
+
+
+def _read_failure(error: SkillError, details: Mapping[str, str], output: _CallOutput) -> Failure:
+    """The failure that an error of a function stands for, which may have any attributes.
+
+    Raises `BadSkillOutput` for what is too long or not JSON, and whatever its attributes raise.
+    """
+    found = Failure.from_error(error)
+    written = _encode({"code": found.code, "message": found.message, "details": {**details, **found.details}})
+    if len(written) > output.limit:
+        said = f"the skill's function raised an error of more than {output.limit:,} bytes"
+        raise BadSkillOutput(said, limit_bytes=output.limit)
+    wait = found.retry_after
+    usable = wait if wait is not None and 0 <= wait < math.inf else None
+    return replace(parse_failure(get_masker(output.secrets).mask_json(orjson.loads(written))), retry_after=usable)
 
 
 def _describe(error: BaseException) -> str:
     try:
-        return f"{type(error).__name__}: {error}"
+        # A message may contain lone surrogates, as in names of files.
+        return f"{_name_type(error)}: {error}".encode("utf-8", "backslashreplace").decode()
     except BaseException:  # noqa: BLE001 - the message of an exception is code of the skill, too
-        return type(error).__name__
+        return _name_type(error)
+
+
+def _name_type(error: BaseException) -> str:
+    # Not that of a metaclass, which may be a property.
+    return str(vars(type)["__name__"].__get__(type(error)))
 
 
 def _outcome_from_value(value: Any, output: _CallOutput) -> Outcome:
+    return outcome_from_output(output.to_raw(_encode(value)))
+
+
+def _encode(value: Any) -> bytes:
     try:
         written = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     except orjson.JSONEncodeError as problem:
@@ -459,7 +501,7 @@ def _outcome_from_value(value: Any, output: _CallOutput) -> Outcome:
     # orjson writes NaN as null.
     if b"null" in written and _has_nonfinite(value):
         raise BadSkillOutput("the skill's function returned NaN or an infinite number, which JSON does not have")
-    return outcome_from_output(output.to_raw(written))
+    return written
 
 
 def _has_nonfinite(value: Any) -> bool:

@@ -81,9 +81,19 @@ class SkillIsolation(Protocol):
         ...
 
     async def start(
-        self, registration: Registration, argv: Sequence[str], env: Mapping[str, str], stdio: tuple[int, int, int]
+        self,
+        registration: Registration,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        stdio: tuple[int, int, int],
+        *,
+        first: bool = False,
     ) -> SupervisedProcess:
-        """Start a program. Its descendants end with it, and it ends with the host."""
+        """Start a program. Its descendants end with it, and it ends with the host.
+
+        `first`: as process 1 of its sandbox, if it has one. Such a program reaps all others, and protects itself from
+        them, as no other process remains that they could change for later calls.
+        """
         ...
 
     async def close(self) -> None:
@@ -147,8 +157,15 @@ class LocalIsolation:
         return build_skill_environment(registration, path=path, home=str(self._home.path))
 
     async def start(
-        self, registration: Registration, argv: Sequence[str], env: Mapping[str, str], stdio: tuple[int, int, int]
+        self,
+        registration: Registration,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        stdio: tuple[int, int, int],
+        *,
+        first: bool = False,
     ) -> SupervisedProcess:
+        del first
         limits = to_process_limits(registration.limits)
         launch = LaunchRequest(argv, env, str(self._directory), dict(enumerate(stdio)), limits=limits)
         return await self._supervisors.start(launch, to_rlimits(limits))
@@ -201,7 +218,13 @@ class SandboxIsolation:
         return build_skill_environment(registration, path=path, home=HOME)
 
     async def start(
-        self, registration: Registration, argv: Sequence[str], env: Mapping[str, str], stdio: tuple[int, int, int]
+        self,
+        registration: Registration,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        stdio: tuple[int, int, int],
+        *,
+        first: bool = False,
     ) -> SupervisedProcess:
         tools = self._tools = self._tools or _find_tools(self._settings.search_path)
         shown = _find_mounts(registration)
@@ -228,7 +251,7 @@ class SandboxIsolation:
         proxy = FilteringProxy(registration.network) if registration.network else None
         if proxy is not None:
             env = {**env, **proxy.environment(PORT)}
-        options = build_sandbox_options(shown, self._directory, env)
+        options = build_sandbox_options(shown, self._directory, env, first=first)
         with _open_descriptors(tools, etc, options) as descriptors:
             launch = LaunchRequest(
                 command,
@@ -322,13 +345,15 @@ def _find_mounts(registration: Registration) -> tuple[SandboxMount, ...]:
     return tuple(SandboxMount(path, found[path]) for path in sorted(found))
 
 
-def build_sandbox_options(shown: Sequence[SandboxMount], directory: Path, env: Mapping[str, str]) -> list[str]:
-    """The options of `bwrap` for one skill."""
+def build_sandbox_options(
+    shown: Sequence[SandboxMount], directory: Path, env: Mapping[str, str], *, first: bool = False
+) -> list[str]:
+    """The options of `bwrap` for one skill; `first`: the program is process 1 of the sandbox."""
     options: list[str] = []
     for one in shown:
         options += ["--bind" if one.writable else "--ro-bind", os.path.realpath(one.path), str(one.path)]
     options += ["--dir", str(directory), "--remount-ro", "/", "--chdir", str(directory)]
-    options += ["--seccomp", str(FILTER), "--new-session"]
+    options += ["--seccomp", str(FILTER), "--new-session", *(["--as-pid-1"] if first else [])]
     for name, value in env.items():
         options += ["--setenv", name, value]
     return options

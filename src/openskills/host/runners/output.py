@@ -184,7 +184,7 @@ def _outcome_from_result(written: RawSkillOutput, found: JsonMatch) -> Outcome:
     if result["success"] is False:
         if written.returncode == 0:
             _add_warning(notes, "success is false, but the exit status is 0")
-        failure = _add_stderr(parse_failure(result.get("error")), written)
+        failure = _add_stderr(parse_failure(_mask(result.get("error"), written)), written)
         return failure_outcome(failure, version=version, notes=notes)
     if written.returncode:
         return _bad_output(written, f"the skill reported success, but {describe_exit(written.returncode)}", found)
@@ -208,7 +208,14 @@ def _outcome_from_stderr(written: RawSkillOutput) -> Outcome | None:
         return None
     notes = _build_notes(written, found, stream="stderr")
     _add_warning(notes, "the result was on stderr")
-    return failure_outcome(parse_failure(found.value.get("error")), version=_read_version(found.value), notes=notes)
+    return failure_outcome(
+        parse_failure(_mask(found.value.get("error"), written)), version=_read_version(found.value), notes=notes
+    )
+
+
+def _mask(error: object, written: RawSkillOutput) -> object:
+    # Before a code becomes a reason: in another spelling a secret would not be found.
+    return get_masker(written.secrets).mask_json(error)
 
 
 def _describe_missing_result(written: RawSkillOutput, fault: str) -> str:

@@ -70,7 +70,10 @@ def _find_imports(tree: ast.Module) -> Iterator[str]:
 
 
 def _is_preloadable(name: str) -> bool:
-    top = name.partition(".")[0]
+    top, *below = name.split(".")
+    if "__main__" in below:
+        # A program, which runs when it is imported.
+        return False
     standard = top in sys.stdlib_module_names and top not in _NEVER_PRELOADED
     return standard or name == _SKILLKIT or name.startswith(f"{_SKILLKIT}.")
 
@@ -298,7 +301,7 @@ class _PythonSkill:
     async def _launch(self, argv: Sequence[str], stdin: int, stderr: int) -> SupervisedProcess:
         with open(os.devnull, "r+b", 0) as null:
             stdio = (stdin, null.fileno(), stderr)
-            return await self._place.start(self.registration, argv, self._environment, stdio)
+            return await self._place.start(self.registration, argv, self._environment, stdio, first=True)
 
 
 def _read_preloadable(entry: str) -> tuple[str, ...]:
