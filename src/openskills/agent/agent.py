@@ -107,6 +107,7 @@ class ToolSet(Protocol):
 def tool(function: Callable[..., Any]) -> ExtraTool: ...
 @overload
 def tool(*, name: str = "", description: str = "") -> Callable[[Callable[..., Any]], ExtraTool]: ...
+@check_arguments
 def tool(
     function: Callable[..., Any] | None = None, *, name: str = "", description: str = ""
 ) -> ExtraTool | Callable[[Callable[..., Any]], ExtraTool]:
@@ -514,6 +515,7 @@ class Summary:
         return text.strip() or await summarise_by_rule(old)
 
 
+@check_arguments
 def summarise_by_model(model: Model) -> Summarise:
     """Summarise with a model."""
 
