@@ -228,6 +228,9 @@ def import_factory(dotted: str, field: str) -> Callable[..., Any]:
             found = import_module(module)
     except ModuleNotFoundError as error:
         raise InvalidArgument(field, f"cannot import {dotted!r}: {error}") from error
+    except Exception as error:
+        # A fault of the user's module, whatever it is.
+        raise InvalidArgument(field, f"cannot import {dotted!r}: {type(error).__name__}: {error}") from error
     found = reduce(lambda owner, name: getattr(owner, name, None), path.split("."), found)
     if not callable(found):
         raise InvalidArgument(field, f"{module!r} has no callable {path!r}")
@@ -244,7 +247,8 @@ def find_plugin(group: str, name: str, field: str) -> Callable[..., Any] | None:
     for point in entry_points(group=group, name=name):
         try:
             return cast("Callable[..., Any]", point.load())
-        except (ImportError, AttributeError) as error:
+        except Exception as error:
+            # A fault of the package, whatever it is.
             package = point.dist.name if point.dist else "an installed package"
             raise InvalidArgument(field, f"cannot load {name!r} of {package} ({point.value}): {error}") from error
     return None
