@@ -158,6 +158,19 @@ def test_what_is_not_there_is_named(dotted: str, message: str) -> None:
         import_factory(dotted, "model")
 
 
+def test_a_module_that_fails_while_it_is_imported_is_named_with_its_error(tmp_path: Path) -> None:
+    (tmp_path / "broken_here.py").write_text("raise RuntimeError('no data')\n")
+    (tmp_path / "unfinished_here.py").write_text("def make(:\n")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        with pytest.raises(InvalidArgument, match="cannot import 'broken_here:make': RuntimeError: no data"):
+            import_factory("broken_here:make", "model")
+        with pytest.raises(InvalidArgument, match="cannot import 'unfinished_here:make': SyntaxError"):
+            import_factory("unfinished_here:make", "model")
+    finally:
+        sys.path.remove(str(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("function", "given", "message"),
     [

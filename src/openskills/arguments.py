@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, reduce, wraps
 from importlib import import_module
 from pathlib import Path
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from openskills.errors import InvalidArgument
@@ -60,7 +60,9 @@ def _wrap(function: Callable[..., Any], module: object) -> Callable[..., Any]:
     @cache
     def read_annotations() -> tuple[list[str], str, dict[str, Any]]:
         # On first use, when all modules are imported.
-        hints = typing.get_type_hints(function, vars(module))
+        # Without the result, whose type may be imported for type checkers only.
+        given = {name: hint for name, hint in inspect.get_annotations(function).items() if name != "return"}
+        hints = typing.get_type_hints(SimpleNamespace(__annotations__=given), vars(module))
         parameters = inspect.signature(function).parameters.values()
         positional = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
         rest = next((one.name for one in parameters if one.kind is one.VAR_POSITIONAL), "")
@@ -226,6 +228,9 @@ def import_factory(dotted: str, field: str) -> Callable[..., Any]:
             found = import_module(module)
     except ModuleNotFoundError as error:
         raise InvalidArgument(field, f"cannot import {dotted!r}: {error}") from error
+    except Exception as error:
+        # A fault of the user's module, whatever it is.
+        raise InvalidArgument(field, f"cannot import {dotted!r}: {type(error).__name__}: {error}") from error
     found = reduce(lambda owner, name: getattr(owner, name, None), path.split("."), found)
     if not callable(found):
         raise InvalidArgument(field, f"{module!r} has no callable {path!r}")
@@ -242,7 +247,8 @@ def find_plugin(group: str, name: str, field: str) -> Callable[..., Any] | None:
     for point in entry_points(group=group, name=name):
         try:
             return cast("Callable[..., Any]", point.load())
-        except (ImportError, AttributeError) as error:
+        except Exception as error:
+            # A fault of the package, whatever it is.
             package = point.dist.name if point.dist else "an installed package"
             raise InvalidArgument(field, f"cannot load {name!r} of {package} ({point.value}): {error}") from error
     return None

@@ -179,6 +179,7 @@ class Settings:
     environment: Mapping[str, str]
 
     @classmethod
+    @check_arguments
     def from_env(cls, environ: Mapping[str, str] | None = None) -> "Settings":
         """Read the documented variables; raises `InvalidArgument` that names a variable with a bad value."""
         env = dict(os.environ if environ is None else environ)

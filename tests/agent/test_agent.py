@@ -63,6 +63,33 @@ def test_what_makes_no_sense_is_refused_with_the_field(tmp_path: Path, given: di
         Agent(**cast("Any", {"name": "a", "model": ScriptedModel([]), "runtime": runtime, **given}))
 
 
+def test_the_schema_of_a_tool_is_that_of_an_object() -> None:
+    with pytest.raises(InvalidArgument, match=r"parameters: pick: expected the schema of an object, .* got type 'arr"):
+        ExtraTool("pick", "", nothing, {"type": "array"})
+
+
+async def test_callbacks_and_summaries_may_be_sync(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def note(name: str, *_: object) -> None:
+        seen.append(name)
+
+    def shorten(_: object) -> str:
+        return "short"
+
+    callbacks = Callbacks(note, note, note, note, note, note)
+    skills_for_agents(tmp_path)
+    tool = ExtraTool("pick", "Pick one.", lambda _: "one")
+    answers = [calling(("pick", {})), ModelResponse("a" * 900), ModelResponse("b"), ModelResponse("c")]
+    summary = Summary(shorten, tokens=100, keep_turns=1)
+    agent, model = agent_in(tmp_path, answers, tools=[tool], callbacks=callbacks, summary=summary)
+    for text in ("a" * 900, "b", "c"):
+        assert (await heard(agent))[-1].payload["text"] == text
+    # Of three runs, four answers and one call.
+    assert len(seen) == 3 + 4 + 4 + 1 + 1 + 3
+    assert "short" in str(model.requests[-1].messages)
+
+
 def test_limits_are_at_least_one() -> None:
     with pytest.raises(InvalidArgument, match=r"limits\.steps"):
         AgentLimits(steps=0)

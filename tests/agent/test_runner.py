@@ -413,5 +413,8 @@ async def test_a_part_that_is_neither_text_nor_image_nor_file_is_refused(place: 
     agent, _ = agent_in(place, [])
     with pytest.raises(InvalidArgument, match=r"message\[1\]: expected text, Image, Attachment"):
         await heard(agent, cast("Any", ["x", {"role": "user"}]))
+    for wrong in ({"type": "text"}, {"type": "text", "text": 5}):
+        with pytest.raises(InvalidArgument, match=r"message\[0\]: expected text, Image, Attachment"):
+            await heard(agent, cast("Any", [wrong]))
     with pytest.raises(InvalidArgument, match="either data or a url"):
         Image()

@@ -10,6 +10,7 @@ from tests.architecture.project import Source, package_sources, sources_of_tests
 
 PURE = ("skillmd/", "prompt/", "tokens.py")
 DOORS = {
+    "arguments.py": "imports modules that users name, and says what was their fault",
     "cli/main.py": "translates whatever went wrong into a message and an exit code",
     "runtime/session.py": "answers whatever a model does with a result, and logs what was our fault",
     "agent/turn.py": "calls functions of the application for a model, and logs what was their fault",

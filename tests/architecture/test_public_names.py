@@ -6,18 +6,23 @@ import inspect
 import subprocess
 import sys
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module, metadata
 from pathlib import Path
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Any, cast
 
 import pytest
 
 import openskills
 from openskills.arguments import check_arguments
+from openskills.artifacts import DirectoryObjectStore, S3ObjectStore
+from openskills.catalog import Catalog, CatalogSnapshot
 from openskills.errors import InvalidArgument
+from openskills.executors import PackageSet
 from openskills.lazy import lazy_exports
+from openskills.runtime import SkillRuntime, SkillSession
+from openskills.settings import Settings
 from tests.architecture.project import PACKAGE, ROOT
 from tests.architecture.tree_rules import deep_imports, undocumented
 
@@ -121,7 +126,7 @@ def test_an_unknown_name_is_an_attribute_error_that_names_the_package() -> None:
 # Values that OpenSkill returns or passes to functions of the user; nobody configures anything with them.
 RESULTS = {
     *("Overview", "Problem", "Resource", "Skill", "SkillManifest", "SkillSession", "CatalogSnapshot"),
-    *("FetchResult", "Hit", "ValidationResult", "Artifact", "ArtifactReader", "ArtifactRef", "SweepResult"),
+    *("Hit", "ValidationResult", "Artifact", "ArtifactReader", "ArtifactRef", "SweepResult"),
     *(
         "ApprovalRequest",
         "CommandResult",
@@ -212,6 +217,71 @@ def test_every_option_of_every_public_class_refuses_wrong_types_by_name() -> Non
                 accepted.append(f"{one.__module__}: {one.__name__}({field}={wrong!r})")
     assert not accepted, "\n".join(accepted)
     assert options > 500
+
+
+# Helpers for authors of stores, runners and models: values go in and out of them, and nobody configures anything.
+HELPERS = {
+    *("parse", "validate", "unwrap", "extract_input", "new_run_id", "normalize_outcome", "success_outcome"),
+    *("tools", "system_text", "ask_by_interrupt", "disclosed_skill_tool_names", "loaded_skills", "summarise_by_rule"),
+    *("check_mime_type", "check_version", "normalize_name", "parse_ref", "select_version", "split_content"),
+    *("apply_delta", "build_append_result", "check_id", "docs_key", "event_from_json", "event_to_json", "format_array"),
+    *("loaded_key", "loaded_prefix", "new_event", "order_key", "parse_array", "sort_latest_first", "take_lease"),
+    *("to_milliseconds", "apply_rules", "lint_skill", "relax_problems"),
+    *("bind", "count", "counters", "execute_tool", "span", "trace_id", "event"),
+}
+# Methods that take several values; text would be a sequence of letters.
+METHODS: tuple[Callable[..., Any], ...] = (
+    Catalog.from_paths,
+    Catalog.reveal,
+    CatalogSnapshot.reveal,
+    DirectoryObjectStore.delete,
+    S3ObjectStore.delete,
+    PackageSet.parse,
+    Settings.from_env,
+    SkillRuntime.with_catalog,
+    SkillSession.choose_file_name,
+)
+
+
+def public_functions() -> Iterator[Callable[..., Any]]:
+    """Each public function that takes options, and the methods that take several values."""
+    found: dict[Callable[..., Any], None] = {}
+    for package in ("openskills", *(f"openskills.{one}" for one in PACKAGES), *sorted(ADAPTERS)):
+        module = import_module(package)
+        for name in () if package.endswith("skillkit") else module.__all__:
+            value: object = getattr(module, name)
+            if inspect.isfunction(value) and name not in HELPERS:
+                found[value] = None
+    yield from (*found, *METHODS)
+
+
+def test_every_option_of_every_public_function_refuses_wrong_types_by_name() -> None:
+    accepted: list[str] = []
+    options = 0
+    for one in public_functions():
+        inner = inspect.unwrap(one)
+        parameters = {name: hint for name, hint in inspect.get_annotations(inner).items() if name != "return"}
+        annotated = SimpleNamespace(__annotations__=parameters)
+        hints = typing.get_type_hints(annotated, vars(sys.modules[inner.__module__]))
+        for field, parameter in inspect.signature(inner).parameters.items():
+            if field in ("self", "cls") or parameter.kind is parameter.VAR_KEYWORD:
+                continue
+            for wrong in wrong_values(hints.get(field, object)):
+                options += 1
+                itself = () if inspect.ismethod(one) or "self" not in inspect.signature(inner).parameters else (None,)
+                several = parameter.kind is parameter.VAR_POSITIONAL
+                try:
+                    found = one(*itself, wrong) if several else one(*itself, **{field: wrong})
+                    if inspect.iscoroutine(found):
+                        found.close()
+                except InvalidArgument as error:
+                    if error.field.startswith(field):
+                        continue
+                except (AttributeError, TypeError, ValueError):
+                    pass
+                accepted.append(f"{inner.__module__}: {inner.__qualname__}({field}={wrong!r})")
+    assert not accepted, "\n".join(accepted)
+    assert options > 100
 
 
 @check_arguments

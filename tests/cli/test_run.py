@@ -159,6 +159,13 @@ def test_local_warns_that_commands_are_not_isolated(openskills: Command) -> None
 
 
 @pytest.mark.usefixtures("demo")
+def test_a_path_that_was_taken_as_the_command_is_named(openskills: Command) -> None:
+    ran = openskills("run", "demo", "skills", "ls")
+    assert ran.code == 2
+    assert "without `--`, skills is the command; write: openskills run demo skills -- COMMAND" in ran.err
+
+
+@pytest.mark.usefixtures("demo")
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -93,12 +93,14 @@ def test_scripts_of_folders_are_served_and_what_is_not_is_said_with_the_reason(t
     (folder / "SKILL.md").write_text("---\nname: word-tools\ndescription: Counts words.\n---\nBody.\n")
     (folder / "scripts" / "helper.py").write_text("def f(): pass\n")
     (folder / "scripts" / "count.py").write_text("import sys\nprint(len(open(sys.argv[1]).read().split()))\n")
+    (folder / "scripts" / "count_all_words.py").write_text("print(1)\n")
     with host_process(tmp_path, "--skills", str(tmp_path / "skills")) as host:
         found = host.invoke("word-tools.count", {"args": ["a.txt"], "files": {"a.txt": "one two"}}).json()
         listed = host.client.get("/skills").json()["data"]
         tools = host.client.get("/tools?format=anthropic").json()["data"]["tools"]
     said = host.errors.read_text()
     assert re.search(r"ready +word-tools.count +cli:script +none +\[derived\] scripts/count.py of the skill", said)
+    assert len({line.index(" cli:script ") for line in said.splitlines() if " cli:script " in line}) == 1
     assert "not served  word-tools: scripts/helper.py: it only defines names for other scripts" in said
     assert (found["success"], found["data"]["stdout"]) == (True, "2\n")
     assert {one["id"]: one["derived"] for one in listed["skills"]}["word-tools.count"] == "default"

@@ -85,3 +85,11 @@ def test_figures_of_the_front_pages_are_those_of_the_linked_benchmarks() -> None
 def test_a_figure_that_was_not_measured_is_found() -> None:
     row = "| [calls](docs/benchmarks.md#calls-per-second) | 607.5 calls | |"
     assert figures(row) == [f"607.5 in {row}"]
+
+
+def test_pages_that_use_a_host_show_first_how_it_is_started() -> None:
+    pages = [*READMES, *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+    starts = {page.name: page.read_text("utf-8").partition("<!-- host") for page in pages}
+    assert len([name for name, (_, mark, _) in starts.items() if mark]) > 5
+    unsaid = [name for name, (before, mark, _) in starts.items() if mark and "openskills serve" not in before]
+    assert not unsaid

@@ -636,8 +636,7 @@ async def test_all_documents_are_shown_as_far_as_possible_and_the_others_are_nam
         talk = Transcript(session)
         talk.user("go")
         loaded = (await talk.load("demo", include_all_docs=True)).raise_for_error()
-        assert loaded.text.startswith("loaded: demo\ndocuments not shown: b.md (")
-        assert "not UTF-8 text" in loaded.text
+        assert loaded.text.startswith("loaded: demo\ndocuments not shown: b.md (it is not UTF-8 text); ")
         assert "long3.md" in loaded.text
         request = text_of(talk.request())
         assert request.count("text of a") == 1

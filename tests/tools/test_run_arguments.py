@@ -52,6 +52,14 @@ def test_every_field_of_the_documents_can_be_written() -> None:
     assert written(output_files=["out/*.txt"]).output_files == ("out/*.txt",)
 
 
+@pytest.mark.parametrize(
+    ("command", "got"), [(5, "a number"), (["ls", 5], "a number"), ({"a": 1}, "an object"), (["ls", ["x"]], "a list")]
+)
+def test_a_command_that_is_not_made_of_texts_is_refused_with_what_is_expected(command: object, got: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"command: expected text for bash, or a list of texts.*; got {got}"):
+        written(command=command)
+
+
 def test_null_is_the_same_as_leaving_a_field_out() -> None:
     optional = set(RunArguments.model_fields) - {"skill", "command"}
     assert written(**dict.fromkeys(optional)) == written()

@@ -75,6 +75,7 @@ _CHUNK = 256 * 1024
 _IN_MEMORY = 16 * MIB
 
 
+@check_arguments
 def skill_tools(session: SkillSession) -> list[FunctionTool]:
     """The tools of a session for an `Agent`; pass `session.instructions()` as its instructions.
 
@@ -93,6 +94,7 @@ def skill_tools(session: SkillSession) -> list[FunctionTool]:
     return [build(one["name"], one["description"], one["inputSchema"]) for one in session.tools("mcp")]
 
 
+@check_arguments
 async def shell_tool(session: SkillSession) -> ShellTool:
     """OpenAI's shell tool with the local environment: commands run in the session's workspace, which has its skills."""
 

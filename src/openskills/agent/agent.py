@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from types import NoneType
-from typing import Any, Protocol, TypeAlias, cast, get_type_hints, overload
+from typing import Any, Protocol, TypeAlias, TypeVar, cast, get_type_hints, overload
 
 from pydantic import create_model
 
@@ -42,18 +42,26 @@ from openskills.session.events import MESSAGE, TOOL_RESPONSE, USER, Event, check
 from openskills.tools.registry import TOOLS
 from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult, build_parameters, decode
 
-BeforeModel: TypeAlias = Callable[[str, ModelRequest], Awaitable[ModelRequest | ModelResponse | None]]
-AfterModel: TypeAlias = Callable[[str, ModelResponse], Awaitable[ModelResponse | None]]
-BeforeTool: TypeAlias = Callable[[str, ToolCall], Awaitable[ToolResult | None]]
-AfterTool: TypeAlias = Callable[[str, ToolCall, ToolResult], Awaitable[ToolResult | None]]
-BeforeRun: TypeAlias = Callable[[str, str], Awaitable[str | None]]
-AfterRun: TypeAlias = Callable[[str, str], Awaitable[None]]
+T = TypeVar("T")
+Later: TypeAlias = Awaitable[T] | T
+"""What a function of the application returns, which may be async."""
+BeforeModel: TypeAlias = Callable[[str, ModelRequest], Later[ModelRequest | ModelResponse | None]]
+AfterModel: TypeAlias = Callable[[str, ModelResponse], Later[ModelResponse | None]]
+BeforeTool: TypeAlias = Callable[[str, ToolCall], Later[ToolResult | None]]
+AfterTool: TypeAlias = Callable[[str, ToolCall, ToolResult], Later[ToolResult | None]]
+BeforeRun: TypeAlias = Callable[[str, str], Later[str | None]]
+AfterRun: TypeAlias = Callable[[str, str], Later[None]]
+
+
+async def settle(value: Later[T]) -> T:
+    """The result of a function that may be async."""
+    return await cast("Awaitable[T]", value) if inspect.isawaitable(value) else cast("T", value)
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """Async functions that are called with the agent's name first; returning None changes nothing.
+    """Functions, sync or async, that are called with the agent's name first; returning None changes nothing.
 
     `before_model` gets the request, with its `loaded_skills`, and may return another one, or an answer instead of
     calling the model; `after_model` another answer.
@@ -85,6 +93,13 @@ class ExtraTool:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
     checks_arguments: bool = field(default=False, repr=False)
 
+    def __post_init__(self) -> None:
+        """Raises `InvalidArgument` for a schema that is not that of an object."""
+        kind = self.parameters.get("type", "object")
+        if kind != "object" and not self.checks_arguments:
+            wanted = 'expected the schema of an object, such as {"type": "object", "properties": {…}}'
+            raise InvalidArgument("parameters", f"{self.name}: {wanted}, got type {kind!r}")
+
     def describe(self) -> dict[str, Any]:
         """The tool in OpenAI's format."""
         function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
@@ -107,6 +122,7 @@ class ToolSet(Protocol):
 def tool(function: Callable[..., Any]) -> ExtraTool: ...
 @overload
 def tool(*, name: str = "", description: str = "") -> Callable[[Callable[..., Any]], ExtraTool]: ...
+@check_arguments
 def tool(
     function: Callable[..., Any] | None = None, *, name: str = "", description: str = ""
 ) -> ExtraTool | Callable[[Callable[..., Any]], ExtraTool]:
@@ -441,7 +457,7 @@ def build_tokens(events: Iterable[Event], records: Mapping[str, str], agent: str
     }
 
 
-Summarise: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
+Summarise: TypeAlias = Callable[[Sequence[Message]], Later[str]]
 """Turns messages into a summary."""
 
 _SUMMARY_PROMPT = (
@@ -507,13 +523,14 @@ class Summary:
 
     async def _write_summary(self, old: Sequence[Message]) -> str:
         try:
-            text = await self.summarise(old)
+            text = await settle(self.summarise(old))
         except SkillError as error:
             _LOG.warning("summary failed, falling back to the rule: %s", error.message)
             text = ""
         return text.strip() or await summarise_by_rule(old)
 
 
+@check_arguments
 def summarise_by_model(model: Model) -> Summarise:
     """Summarise with a model."""
 

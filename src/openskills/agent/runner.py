@@ -16,6 +16,7 @@ from openskills.agent.agent import (
     build_transcript,
     find_last_turn,
     find_unanswered_calls,
+    settle,
 )
 from openskills.agent.attached_line import add_files_line
 from openskills.agent.models.model import CatalogModel, Usage, find_file_provider
@@ -96,7 +97,7 @@ def split_message(message: str | Sequence[ContentPart]) -> tuple[list[dict[str, 
             parts.append(part.to_part())
         elif isinstance(part, str):
             parts.append({"type": "text", "text": part})
-        elif isinstance(part.get("type"), str):
+        elif isinstance(part.get("text") if part.get("type") == "text" else part.get("type"), str):
             parts.append(dict(part))
         else:
             raise InvalidArgument(
@@ -277,7 +278,7 @@ class Runner:
             await session.log(ERROR, {"reason": error.reason, "message": error.message, **_describe_cost(done)})
             return
         if agent.callbacks.after_run:
-            await agent.callbacks.after_run(agent.name, done.text)
+            await settle(agent.callbacks.after_run(agent.name, done.text))
         await session.log(END, {"text": done.text, **_describe_cost(done)})
 
     async def _answer_message(
@@ -286,7 +287,7 @@ class Runner:
         """Run the model on the message. Its usage is in `done`, even if this raises."""
         text = _join_texts(inputs.parts)
         if agent.callbacks.before_run:
-            changed = await agent.callbacks.before_run(agent.name, text)
+            changed = await settle(agent.callbacks.before_run(agent.name, text))
             text = text if changed is None else changed
         events, messages = await self._load_history(agent, session)
         files = await store_attachments(session, agent.runtime.artifacts, inputs.files, events)

@@ -23,6 +23,7 @@ from openskills.agent.agent import (
     ExtraTool,
     Message,
     check_schema,
+    settle,
 )
 from openskills.agent.models.model import ModelRequest, ModelResponse, TextDelta, ToolCall, Usage
 from openskills.artifacts.store import Scope
@@ -239,7 +240,7 @@ class ToolCaller:
         async with self._room:
             await self._stream.wait_for_room()
             hooks = self._agent.callbacks
-            result = await hooks.before_tool(self._agent.name, call) if hooks.before_tool else None
+            result = await settle(hooks.before_tool(self._agent.name, call)) if hooks.before_tool else None
             skill = find_forked_skill(self._session, call) if self._fork else None
             if result is None and self._fork is not None and skill is not None:
                 result = await self._fork(skill)
@@ -257,7 +258,7 @@ class ToolCaller:
 
     async def _apply_after_tool(self, call: ToolCall, result: ToolResult) -> ToolResult:
         after = self._agent.callbacks.after_tool
-        return (await after(self._agent.name, call, result) if after else None) or result
+        return (await settle(after(self._agent.name, call, result)) if after else None) or result
 
     async def _log_result(self, call: ToolCall, result: ToolResult) -> None:
         payload = {"call_id": call.id, "tool": call.name, "content": result.text, "failed": result.error is not None}
@@ -276,8 +277,7 @@ async def _call_function(tool: ExtraTool, arguments: str) -> ToolResult:
             check_schema(given, tool.parameters)
         is_async = inspect.iscoroutinefunction(tool.run)
         result = tool.run(given) if is_async else await asyncio.to_thread(tool.run, given)
-        if inspect.isawaitable(result):
-            result = await result
+        result = await settle(result)
         if not isinstance(result, ToolResult | str):
             result = json.dumps(result, ensure_ascii=False)
     except SkillError as error:
@@ -488,10 +488,10 @@ class Turn:
         hooks, name = self._agent.callbacks, self._agent.name
         request: ModelRequest | ModelResponse = self._build_request()
         if hooks.before_model:
-            request = await hooks.before_model(name, request) or request
+            request = await settle(hooks.before_model(name, request)) or request
         answer = request if isinstance(request, ModelResponse) else await self._stream_response(request)
         if hooks.after_model:
-            answer = await hooks.after_model(name, answer) or answer
+            answer = await settle(hooks.after_model(name, answer)) or answer
         # Excess calls are refused anyway, and each costs a line in the log.
         calls = answer.calls[: self._agent.limits.tool_calls + 1]
         return replace(answer, calls=self._ids.make_unique(calls))

@@ -202,6 +202,7 @@ class DirectoryObjectStore:
 
         return tuple(await self._run(lambda: sorted(find(), key=lambda info: info.name)))
 
+    @check_arguments
     async def delete(self, names: Sequence[str]) -> None:
         """See `ObjectStore.delete`."""
         paths = [self._path(name) for name in names]
@@ -304,6 +305,7 @@ class S3ObjectStore:
         async with aclosing(self._bucket.list_objects(below)) as found:
             return tuple([ObjectInfo(one.key.removeprefix(f"{_OBJECTS}/"), one.size, one.at) async for one in found])
 
+    @check_arguments
     async def delete(self, names: Sequence[str]) -> None:
         """See `ObjectStore.delete`."""
         await self._bucket.delete([_to_key(name) for name in names])

@@ -71,6 +71,7 @@ def _open_default_store(settings: Settings) -> ArtifactStore:
     return FileArtifactStore(_parse_storage_directory(storage) / DEFAULT_DIRECTORY)
 
 
+@check_arguments
 def open_object_store(url: str, settings: Settings) -> "ObjectStore":
     """The object store at a URL of one of the `STORAGE_FORMS`, such as the value of `OPENSKILL_STORAGE`.
 

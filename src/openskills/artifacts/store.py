@@ -180,6 +180,7 @@ class ArtifactStore(Protocol):
         ...
 
 
+@check_arguments
 async def read_artifact(
     store: ArtifactStore, scope: Scope, name: str, version: int | None = None, *, limit: int | None = READ_LIMIT
 ) -> bytes:

@@ -143,6 +143,7 @@ class Catalog:
         """The skills for one run: those for which `visible` is false are as good as absent."""
         return self.snapshot.view(visible)
 
+    @check_arguments
     @contextmanager
     def reveal(self, names: Iterable[str]) -> Generator[None]:
         """As long as the block lasts, models see these skills although their authors reserve them for people.
@@ -191,7 +192,7 @@ class Catalog:
             self._invited.update(invited)
             self._invited.subtract(left)
             self._found = found or self._found
-            self.snapshot = self._found.reveal(+self._invited)
+            self.snapshot = self._found.reveal(tuple(+self._invited))
             if not any(self._invited.values()):
                 self._invited.clear()
 

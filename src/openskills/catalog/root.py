@@ -79,6 +79,7 @@ class Root:
         return self.confine is None or Path(real).is_relative_to(self.confine)
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class FetchResult:
     """The directories of a source, and the problems of fetching it."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+from openskills.arguments import check_arguments
 from openskills.catalog.search import Hit, SearchIndex
 from openskills.catalog.skill import Skill
 from openskills.errors import UnknownSkill
@@ -81,6 +82,7 @@ class CatalogSnapshot:
             problems=self.problems,
         )
 
+    @check_arguments
     def reveal(self, names: Iterable[str]) -> "CatalogSnapshot":
         """The same snapshot in which these skills are visible, if they were hidden as user-only."""
         hidden = {name: self.hidden[name] for name in names if name in self.hidden}

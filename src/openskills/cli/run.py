@@ -34,7 +34,7 @@ from openskills.cli.parameters import (
 from openskills.cli.sessions import complete_session
 from openskills.cli.skills import complete_skill, list_all_skills, open_catalog
 from openskills.cli.trust import SecretConsent, ask_on_terminal, collect_grants
-from openskills.errors import InvalidArgument, InvalidSkill, SkillError
+from openskills.errors import InvalidArgument, InvalidSkill, SkillError, UnknownSkill
 from openskills.executors.spec import DEFAULT_TIMEOUT, Limits
 
 if TYPE_CHECKING:
@@ -120,7 +120,13 @@ def run(
     if not command:
         raise InvalidArgument("COMMAND", "missing; write it after --, as in: openskills run pdf-tools -- ls scripts")
     own = parse_grants(network, secret, env, timeout, settings, packages=packages, venv=venv)
-    found = find_skill(skill, sources, settings, trusted=trust)
+    try:
+        found = find_skill(skill, sources, settings, trusted=trust)
+    except UnknownSkill as error:
+        if after is not None or not Path(command[0]).exists():
+            raise
+        hint = f"without `--`, {command[0]} is the command; write: openskills run {skill} {command[0]} -- COMMAND"
+        raise InvalidArgument("PATH", f"{error.message}; {hint}") from None
     grants = combine_grants(collect_grants(own, project, settings, trusted=trust, skill=found.name), found.name)
     run_inputs = RunInputs(
         executor=executor or settings.executor,

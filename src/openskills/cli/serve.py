@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MAX_SHOWN_PATHS = 3
+_MAX_ID_WIDTH = 40
 _STYLES = {"ready": "green", "broken": "bold red", "unavailable": "yellow"}
 
 
@@ -234,6 +235,7 @@ def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: b
     from openskills.host.runners.kinds import RUNNER_KINDS, describe_isolation, is_cluster
 
     entries = registry.list_entries()
+    width = min(max((len(entry.id) for entry in entries), default=0), _MAX_ID_WIDTH)
     for entry in entries:
         found = entry.registration
         kind, description, isolation = "", "", ""
@@ -245,7 +247,7 @@ def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: b
         warn(
             "  ",
             state,
-            (f"{entry.id:<20}", "cyan"),
+            (f"{entry.id:<{width}}", "cyan"),
             f" {kind:<12}",
             (f"{isolation:<12}", "red" if "none" in isolation else ""),
             text,

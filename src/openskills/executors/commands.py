@@ -610,6 +610,7 @@ def build_workspace_key(scope: Scope) -> str:
     return json.dumps([scope.app, scope.user, scope.session])
 
 
+@check_arguments
 async def open_command_runner(
     executor: Executor,
     settings: Settings,

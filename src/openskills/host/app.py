@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from openskills.arguments import check_arguments
 from openskills.errors import SkillError
 from openskills.host import http
 from openskills.host.console.catalog import list_catalog
@@ -104,6 +105,7 @@ class SkillHostApp(FastAPI):
             await exchange.send_response(build_refusal(http.internal_error(exchange.trace.id), exchange.trace))
 
 
+@check_arguments
 def create_app(
     settings: Settings | None = None,
     options: HostOptions = HostOptions(),  # noqa: B008 - immutable

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import NamedTuple
 from unicodedata import combining
 
+from openskills.arguments import check_arguments
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument
 from openskills.prompt.blocks import escape_xml, quote_name, to_json_text, to_one_line
@@ -52,6 +53,7 @@ class _OverviewForm(NamedTuple):
     note: str
 
 
+@check_arguments
 def overview(
     skills: Iterable[Skill],
     format: OverviewFormat | str = OverviewFormat.XML,  # noqa: A002
@@ -78,8 +80,6 @@ def overview(
     """
     if budget_tokens is not None and budget_tokens <= 0:
         raise InvalidArgument("budget_tokens", f"must be at least 1, or None for no limit; got {budget_tokens}")
-    if isinstance(pinned, str):
-        raise InvalidArgument("pinned", f"expected a list of names, got the text {pinned!r}")
     composer = _OverviewRenderer(_find_renderer(format), count)
     always = frozenset(pinned)
     entries = [

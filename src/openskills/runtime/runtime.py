@@ -133,6 +133,7 @@ class SkillRuntime:
         finally:
             await self._sessions.release(shared, keep_commands=keep_commands)
 
+    @check_arguments
     def with_catalog(self, catalog: Catalog, options: SessionOptions | None = None) -> "SkillRuntime":
         """A runtime with other skills that shares everything else, also open sessions: for sub-agents.
 

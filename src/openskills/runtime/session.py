@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import Scope
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.skill import Skill
@@ -247,6 +248,7 @@ class SkillSession:
         """Add a file that is an artifact (`artifact://name`), or an id that `SessionOptions.download` understands."""
         self._shared.uploads.add(UserUpload(f"file_id/{ref}/name/{name.lower()}", name, None, ref, mime_type))
 
+    @check_arguments
     def choose_file_name(self, name: str, taken: Iterable[str] = ()) -> str:
         """The unique name under which commands will find a file that is added next; `taken` names are avoided, too."""
         names: set[str] = set()

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from openskills.arguments import check_arguments
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument, MissingExtra, SkillError
@@ -169,6 +170,7 @@ class SkillContents:
     docs: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+@check_arguments
 async def measure_tokens(
     catalog: Catalog,
     *,

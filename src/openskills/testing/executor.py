@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
+from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument
 from openskills.executors.protocol import Executor
 from openskills.executors.spec import Isolation
@@ -38,6 +39,7 @@ GROUPS = tuple(_GROUPS)
 """All groups of checks. Those about isolation run if there is some."""
 
 
+@check_arguments
 async def check_executor(
     make: Callable[[], Executor], *, groups: Iterable[str] = GROUPS, timeout: float = 60.0
 ) -> None:

@@ -64,8 +64,9 @@ class ScriptedModel:
         return await told if inspect.isawaitable(told) else told
 
 
+@check_arguments
 def call_tools(*calls: tuple[str, Mapping[str, Any]], text: str = "") -> ModelResponse:
-    """An answer that calls tools, each with its name and its arguments: `calling(("skill_load", {"skill": "pdf"}))`."""
+    """An answer that calls tools, each with name and arguments: `call_tools(("skill_load", {"skill": "pdf"}))`."""
     made = tuple(ToolCall("", name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls)
     return ModelResponse(text, made, stop="tool_calls")
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope, parse_ref, read_artifact
 from openskills.errors import ForbiddenPath, InvalidArgument, LeaseLost, LimitExceeded, SessionConflict, SessionInUse
 from openskills.session.events import Event, apply_delta, new_event
@@ -37,6 +38,7 @@ _LOOK_ALIKES = ("S", "s ", " s", "s/", "s%", "s_", "é", "e\u0301", "图", "x" *
 _BAD_IDS = ("", "a\0b", "a\nb", "half \ud800", "x" * 513)
 
 
+@check_arguments
 async def check_session_store(make_store: Callable[[AppendEventHook | None], SessionStore]) -> None:
     """Raise `AssertionError`, with the promise that was broken, when a store does not do what `SessionStore` says.
 
@@ -435,6 +437,7 @@ _BAD_NAMES = ("", ".", "user:", "a\0b", "a\nb", "a\x1b[31mb", "half \ud800", "x"
 _ESCAPING_NAMES = ("/etc/passwd", "..", "../../x", "a/../../b", "user:../x", "user:/etc/passwd")
 
 
+@check_arguments
 async def check_artifact_store(make_store: Callable[[], ArtifactStore]) -> None:
     """Raise `AssertionError`, with the promise that was broken, when a store does not do what `ArtifactStore` says.
 

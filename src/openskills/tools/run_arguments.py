@@ -36,6 +36,10 @@ def read_command(value: object) -> object:
         value = words[0] if len(words) == 1 else tuple(words)
     if not value or (isinstance(value, str) and not value.strip()):
         raise InvalidArgument("command", "is empty; write a shell command")
+    for one in (value,) if words is None else words:
+        if not isinstance(one, str):
+            wanted = "expected text for bash, or a list of texts: a program and its arguments"
+            raise InvalidArgument("command", f"{wanted}; got {_describe_kind(one)}")
     return value
 
 

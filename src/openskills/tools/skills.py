@@ -1,6 +1,7 @@
 """Tools for reading skills: `skill_load`, `skill_unload`, `skill_select_docs`, `skill_list_docs`, `skill_search`."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
@@ -119,11 +120,16 @@ async def _describe_requirements(
     return lines
 
 
+def _shorten_reason(reason: str, path: str) -> str:
+    """A reason without the path, which is named before it, so that equal reasons are the same text."""
+    return re.sub(rf"(?:docs: )?'?{re.escape(path)}'?(?: of '[^']*')?", "it", reason, count=1)
+
+
 def _describe_left_out(left_out: Mapping[str, str]) -> str:
     """Documents by reason; most of them have the same one."""
     by_reason: dict[str, list[str]] = {}
     for path, reason in left_out.items():
-        by_reason.setdefault(reason.replace(path, "it"), []).append(to_one_line(path))
+        by_reason.setdefault(_shorten_reason(reason, path), []).append(to_one_line(path))
     return "; ".join(
         f"{', '.join(paths[:_MAX_NAMED])}{f' and {len(paths) - _MAX_NAMED} more' if len(paths) > _MAX_NAMED else ''} "
         f"({reason})"

@@ -619,6 +619,7 @@ def _build_contents(uri: str, data: bytes, mime_type: str) -> dict[str, Any]:
         return {"uri": uri, "mimeType": mime_type, "blob": base64.b64encode(data).decode("ascii")}
 
 
+@check_arguments
 async def serve_stdio(server: McpServer) -> None:
     """Serve one client over stdin and stdout until it closes its end."""
     async with server.run(), stdio_server() as (incoming, outgoing):

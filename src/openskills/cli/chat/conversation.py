@@ -174,7 +174,7 @@ class ChatSession:
         files = [*self.files, *self._read_attachments(sent.files)]
         named = {name: Load(name) for name in (*skills, *mentioned)}
         loads = {**named, **self.loads}
-        with self.runtime.catalog.reveal(loads):
+        with self.runtime.catalog.reveal(tuple(loads)):
             return await self._run(sent.text, tuple(loads.values()), files)
 
     async def _run(self, text: str, loads: Sequence[Load], files: Sequence[Attachment]) -> bool:

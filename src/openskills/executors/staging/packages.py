@@ -173,6 +173,7 @@ class PackageSet:
                 raise InvalidArgument("npm", f"{package[:100]!r} is not an npm package; use one such as 'docx@9'")
 
     @classmethod
+    @check_arguments
     def parse(cls, items: Sequence[str]) -> "PackageSet":
         """A set from texts such as `pypdf>=5` and, for npm, `npm:docx@9`."""
         npm = tuple(item.removeprefix("npm:").strip() for item in items if item.startswith("npm:"))
