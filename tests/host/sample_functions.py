@@ -86,7 +86,7 @@ ERRORS: dict[str, BaseException] = {
     "no message": MuteError("x"),
     "message of another type": SkillError(5),  # pyright: ignore[reportArgumentType]
     "code that is a word": _error_with_code("abc"),
-    "code that is no status": _error_with_code(99999),
+    "code that is not a status": _error_with_code(99999),
     "details that are not JSON": SkillError("x", kept=object()),
     "details with NaN": SkillError("x", kept=float("nan")),
     "details that contain themselves": SkillError("x", kept=_self_containing()),
