@@ -26,7 +26,7 @@ from typing import Any, Literal, Optional
 
 import pytest
 
-from openskills.errors import ForbiddenPath, InvalidArgument
+from openskills.errors import ForbiddenPath, InvalidArgument, SkillError
 from openskills.skillkit.entry import (
     MAX_INPUT,
     Answer,
@@ -435,6 +435,13 @@ def test_values_that_do_not_fit_are_refused(value: Any, wanted: Any, said: str) 
 def test_a_word_has_the_number_of_the_error_table(word: str, code: int) -> None:
     refused = SkillRefusal(word, "no", field="x")
     assert (refused.code, refused.message, refused.details) == (code, "no", {"field": "x"})
+
+
+def test_an_error_class_of_the_application_does_not_change_the_number_of_a_word() -> None:
+    class OwnError(SkillError, code=599):
+        pass
+
+    assert (OwnError.reason, SkillRefusal("INTERNAL", "no").code) == ("INTERNAL", 500)
 
 
 def test_a_word_that_nobody_knows_is_a_mistake_of_the_author() -> None:

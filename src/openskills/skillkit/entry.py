@@ -62,7 +62,10 @@ class SkillRefusal(Exception):
     """
 
     def __init__(self, word: str, message: str, **details: object) -> None:
-        codes = {kind.reason: kind.code for kind in _iter_error_types(SkillError)}
+        codes: dict[str, int] = {}
+        for kind in _iter_error_types(SkillError):
+            # A class of the application that inherits the reason does not change its number.
+            codes.setdefault(kind.reason, kind.code)
         if word not in codes:
             raise ValueError(f"unknown reason {word!r}; use one of {', '.join(sorted(codes))}")
         super().__init__(message)
