@@ -164,9 +164,11 @@ class OutputCursor:
             output = await self._process.read(offset, wait=min(left, pause), limit=limit)
             if output.data or output.ended or left <= pause:
                 return output
+            asked = clock()
             if await self._process.is_waiting():
-                # The terminal may not have passed on its last output yet.
-                return await self._process.read(offset, wait=_MIN_PAUSE, limit=limit)
+                # The terminal may not have passed on its last output yet, which takes longer on a busy machine, as the
+                # question does.
+                return await self._process.read(offset, wait=max(_MIN_PAUSE, clock() - asked), limit=limit)
             pause = min(2 * pause, _MAX_PAUSE)
 
     async def read_end_offset(self) -> int:

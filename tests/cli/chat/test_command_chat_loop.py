@@ -64,6 +64,19 @@ def test_ctrl_c_at_the_prompt_throws_away_what_was_typed(openskills: Command) ->
     assert server.requests[0].body["messages"][-1]["content"] == "really"
 
 
+def test_ctrl_c_that_is_pressed_many_times_at_the_prompt_does_not_end_the_chat(openskills: Command) -> None:
+    with ModelServer(["Yes."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
+        chat.expect()
+        for _ in range(20):
+            chat.type("x" + "\x03" * 20)
+        # All of them are answered before anything else is typed, which they would throw away.
+        while chat.writes_within(2.0):
+            assert chat.more(), f"the program ended: {chat.screen!r}"
+        chat.interrupt_prompt()
+        assert "Yes." in chat.say("really")
+        assert chat.end().code == 0
+
+
 def test_an_error_is_one_line_and_the_chat_goes_on(openskills: Command) -> None:
     refused = ErrorReply(401, "that key is not valid")
     with ModelServer([refused, "Fine."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:

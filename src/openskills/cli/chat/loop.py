@@ -3,10 +3,11 @@
 import shlex
 import signal
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any
 
 import typer
 
@@ -45,23 +46,37 @@ PROMPT = "> "
 def converse(talk: ChatSession) -> None:
     """Read lines until the end of input or `/quit`. Ctrl-C stops a run or clears the line; the chat continues."""
     keyboard = LineEditor(lambda begun: complete_word(talk, begun))
-    interrupted = False
-    while True:
-        try:
-            # Inside the try block, because Ctrl-C may be pressed again.
-            if interrupted:
-                warn()
-            interrupted = False
-            line = keyboard.read_line(PROMPT)
-        except KeyboardInterrupt:
-            interrupted = True
-            continue
-        if line is None:
-            return
-        try:
+    is_reading = False
+
+    def clear_line(_number: int, _frame: FrameType | None) -> None:
+        # Once for each prompt: Ctrl-C may be pressed many times, also while nothing would catch the exception.
+        nonlocal is_reading
+        if is_reading:
+            is_reading = False
+            raise KeyboardInterrupt
+
+    try:
+        line: str | None = ""
+        while line is not None:
             _handle_line(talk, line)
-        except ChatExit:
-            return
+            _handle_interrupts(clear_line)
+            try:
+                is_reading = True
+                line = keyboard.read_line(PROMPT)
+                is_reading = False
+            except KeyboardInterrupt:
+                warn()
+                line = ""
+    except ChatExit:
+        return
+    finally:
+        _handle_interrupts(signal.default_int_handler)
+
+
+def _handle_interrupts(handler: Callable[[int, FrameType | None], Any]) -> None:
+    """Set what Ctrl-C does, unless it is ignored, as for programs in the background."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, handler)
 
 
 def answer_once(talk: ChatSession, message: str) -> None:
@@ -87,6 +102,7 @@ def _handle_line(talk: ChatSession, line: str) -> None:
     if not line.strip():
         return
     try:
+        _handle_interrupts(signal.default_int_handler)
         run(_run_line(talk, line))
     except KeyboardInterrupt:
         talk.view.note()
