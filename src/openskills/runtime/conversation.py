@@ -12,6 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from openskills.artifacts.store import Scope
@@ -56,7 +57,7 @@ def describe_holder(runtime: str) -> str:
     Other processes of this boot and pid namespace recognise by it that the process has died.
     """
     named = f"process {os.getpid()} on {platform.node() or 'this machine'} (runtime {runtime}"
-    boot = _digest_boot()
+    boot = _digest_boot(os.getpid())
     return f"{named}, boot {boot})" if boot else f"{named})"
 
 
@@ -66,7 +67,7 @@ def is_dead_holder(holder: str) -> bool:
     False for processes of other machines and containers, and for those whose pid was used again.
     """
     match = _HOLDER.fullmatch(holder)
-    if match is None or match[2] != _digest_boot():
+    if match is None or match[2] != _digest_boot(os.getpid()):
         return False
     try:
         os.kill(int(match[1]), 0)
@@ -77,7 +78,9 @@ def is_dead_holder(holder: str) -> bool:
     return False
 
 
-def _digest_boot() -> str:
+@lru_cache(maxsize=1)
+def _digest_boot(_pid: int) -> str:
+    """A digest of what this process and others of this boot and pid namespace have in common; empty if unknown."""
     try:
         parts = (platform.node(), *read_boot_and_namespace())
     except OSError:

@@ -271,7 +271,9 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
         state = cast("Mapping[str, Any]", request.state)
         branch = Branch(state_from_channel(state.get(SKILLS)))
         async with self._open_session(get_config(), state, branch) as session:
-            # In a thread, because it may read files.
+            if not session.loaded_skills():
+                return prepare_call(request, session, branch, self._get_tools)
+            # In a thread, because it may read files of loaded skills.
             return await asyncio.to_thread(prepare_call, request, session, branch, self._get_tools)
 
     async def _call_tool(self, name: str, arguments: Mapping[str, Any], runtime: CallRuntime) -> Any:
