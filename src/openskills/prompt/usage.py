@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import zip_longest
 from typing import Any, NamedTuple, cast
@@ -221,6 +221,12 @@ class Ledger:
         described = sent[0].texts[0] if sent and sent[0].role == PromptLayer.TOOLS else ""
         is_next = unchanged and after is not None and after is self._last[-1] and described == tools
         same = unchanged + bool(tools) if is_next else 0
+        if after is not None and same == len(sent) > 0 and unchanged == len(now) and (parts, tools) == self._parts:
+            # The same request once more.
+            is_repeated = after.unchanged == after.before == after.total
+            found = after if is_repeated else replace(after, unchanged=after.total, before=after.total)
+            self.add(found)
+            return found
         flat = flatten_messages(now[unchanged if same else 0 :])
         if tools and not same:
             flat.insert(0, FlatMessage(PromptLayer.TOOLS, (tools,)))
