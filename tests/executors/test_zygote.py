@@ -66,6 +66,33 @@ async def test_a_slot_that_is_ended_ends_its_call_and_no_other(tmp_path: Path) -
         assert said == b"ok"
 
 
+_WITNESS = """\
+import json, os, sys
+
+lines, loads, variables = [], [], dict(os.environ)
+_write, _loads = sys.stdout.write, json.loads
+sys.stdout.write = lambda text: lines.append(text) or _write(text)
+json.loads = lambda text: loads.append(text) or _loads(text)
+"""
+
+
+async def test_calls_that_the_interpreter_rehearses_cannot_be_noticed_by_a_skill(tmp_path: Path) -> None:
+    (tmp_path / "witness.py").write_text(_WITNESS)
+    text = (
+        "import json, os, sys, witness\n"
+        "seen = witness.lines + witness.loads\n"
+        "print(seen, sorted(set(witness.variables) ^ set(os.environ)), sys.stdin is sys.__stdin__, sys.stdin.read(),\n"
+        "      sorted(os.listdir('/proc/self/fd')), end='')\n"
+    )
+    async with fork_servers(tmp_path, text, preload=("witness",), named=("witness",)) as begin:
+        mother = await begin()
+        worker = mother.open_worker()
+        said = [(await call(worker)).stdout for _ in range(2)]
+        await mother.close()
+    # The three streams, and the directory that is being read.
+    assert said == [b"[] [] True  ['0', '1', '2', '3']"] * 2
+
+
 async def test_a_module_that_cannot_be_imported_is_refused_when_it_was_named(tmp_path: Path) -> None:
     async with fork_servers(tmp_path, "", preload=("no_such_module",), named=("no_such_module",)) as begin:
         with pytest.raises(WarmStartUnsupported, match="no_such_module"):

@@ -43,7 +43,6 @@ NAMES_OFFSET = 16
 _MAX_NAME_BYTES = 2048
 _CALL = struct.Struct("!IBI")
 _FIRST_READ = 16 * 1024
-_FIRST_DESCRIPTOR = 3
 _running_threads: Callable[[], int] = vars(_thread)["_count"]
 
 
@@ -61,26 +60,32 @@ class CallProcess:
         self._connection = connection
         self._flags = flags
         self._doing = doing
-        self._kept = sorted(number for number in (connection.fileno(), doing) if number >= 0)
+        self._max_calls: int = server.wanted["reuse"]
         server.end.report_imports = self._report_imports
 
-    def begin(self, highest: int) -> Work:
-        """Wait for a call, and return what to execute. `highest` is the highest descriptor of the parent."""
+    def begin(self, unneeded: list[tuple[int, int]]) -> Work:
+        """Wait for a call, and return what to execute. `unneeded` are ranges of descriptors to close."""
         os.setsid()
-        low = _FIRST_DESCRIPTOR
-        for kept in self._kept:
-            os.closerange(low, kept)
-            low = kept + 1
-        os.closerange(low, highest + 1)
-        max_calls = self._server.wanted["reuse"]
-        if not max_calls:
-            self._receive_call()
-            self._connection.close()
-            return self._server.work
-        return [self._serve_many, self._server.work, max_calls]
+        self.close_descriptors(unneeded)
+        if self._max_calls:
+            return [self._serve_many, self._server.work, self._max_calls]
+        self._wait_for_call()
+        self._connection.close()
+        return self._server.work
 
-    def _receive_call(self) -> None:
-        """Wait for a call, and set up its stdin and variables."""
+    def close_descriptors(self, ranges: list[tuple[int, int]]) -> None:
+        """Close what belongs to the parent only."""
+        for low, high in ranges:
+            os.closerange(low, high)
+
+    def _wait_for_call(self) -> None:
+        """Wait for a call, and set up its stdin and variables. Exits if a loaded file has changed."""
+        if not self.receive_call():
+            self._flags[CHANGED] = 1
+            os._exit(0)
+
+    def receive_call(self) -> bool:
+        """Wait for a call, and set up its stdin and variables; false if a loaded file has changed."""
         data = self._connection.recv(_FIRST_READ)
         if not data:
             os._exit(0)
@@ -90,8 +95,7 @@ class CallProcess:
         if len(data) < total:
             data = self._receive_rest(bytearray(data), total)
         if self._server.has_changed():
-            self._flags[CHANGED] = 1
-            os._exit(0)
+            return False
         while not self._flags[PROTECTED]:
             # The script could write to the memory of the parent.
             os.sched_yield()
@@ -106,6 +110,7 @@ class CallProcess:
             os.environb[name] = value
         self._flags[LIVE] = live
         self._flags[TAKEN] = 1
+        return True
 
     def _receive_rest(self, data: bytearray, total: int) -> bytearray:
         while len(data) < total:
@@ -124,7 +129,7 @@ class CallProcess:
         _, code, names = work
         first, variables, directory, argv = dict(names), dict(os.environb), os.getcwd(), list(sys.argv)
         for number in range(max_calls):
-            self._receive_call()
+            self._wait_for_call()
             try:
                 exec(code, names)  # noqa: S102 - the skill
             except SystemExit as error:
@@ -142,6 +147,53 @@ class CallProcess:
             sys.argv[:] = argv
             _restore_state(variables, directory)
             os.write(self._doing, b".")
+
+
+_REHEARSALS = 20
+"""More often than the interpreter runs code before it adapts it."""
+_NO_RANGES = [(1, 1)]
+_REHEARSED_INPUT = b'{"input": {"text": "", "numbers": [1, 2.5], "flags": [true, null]}}'
+_REHEARSED_VARIABLE = b"OPENSKILL_REHEARSAL"
+_REHEARSED_SCRIPT = """\
+import json
+import sys
+
+print(json.dumps(json.load(sys.stdin)))
+"""
+
+
+def rehearse_calls(server: CallServer) -> None:
+    """Serve a few calls with a script of ours in this process, from which the processes of calls are forked.
+
+    Running code for the first times changes memory: the interpreter adapts bytecode, and remembers where it has found
+    attributes. Processes of calls that had to do this would copy those pages, each of them again. No module of the
+    skill may be loaded, as it could notice. Output must go to /dev/null; stdin and variables are restored.
+    """
+    stdin = sys.stdin
+    null = os.dup(0)
+    near, far = _socket.socketpair()
+    flags = memoryview(bytearray(NAMES_OFFSET))
+    flags[PROTECTED] = 1
+    call = CallProcess(server, near, flags, -1)
+    line = _REHEARSED_VARIABLE + b"=\0"
+    size = _CALL.size + len(line) + len(_REHEARSED_INPUT)
+    code = compile(_REHEARSED_SCRIPT, "<openskills>", "exec", dont_inherit=True)
+    for _ in range(_REHEARSALS):
+        far.sendall(_CALL.pack(size, 0, len(line)) + line + _REHEARSED_INPUT)
+        call.close_descriptors(_NO_RANGES)
+        if not call.receive_call():
+            break
+        with open(0, closefd=False) as sys.stdin:
+            names: dict[str, Any] = {"__name__": "__main__"}
+            server.end.prepare([exec, code, names])
+            exec(code, names)  # noqa: S102 - ours
+            server.end.clean_up()
+        os.environb.pop(_REHEARSED_VARIABLE)
+    sys.stdin = stdin
+    os.dup2(null, 0)
+    os.close(null)
+    near.close()
+    far.close()
 
 
 def _restore_state(variables: dict[bytes, bytes], directory: str) -> None:
@@ -212,16 +264,21 @@ class CallExit(FastExit):
                 # A message to be printed.
                 return
             error.__traceback__ = None
+        if self.clean_up():
+            os._exit(self._status)
+
+    def clean_up(self) -> bool:
+        """Do what the end of the interpreter does for an ordinary script; false if the script is not one."""
         if _running_threads() or self._has_foreign_imports() or _callbacks() != self._registered or not _flush_output():
-            return
+            return False
         names: dict[str, Any] = self._work[2]
         self._work.clear()
         # This flushes unclosed files, like the end of an interpreter.
         names.clear()
         # If the collector has never run here, all objects of this call are young.
-        gc.collect(_ALL if any(gc.get_count()[1:]) else _YOUNG)
-        if _flush_output():
-            os._exit(self._status)
+        _, middle, old = gc.get_count()
+        gc.collect(_ALL if middle or old else _YOUNG)
+        return _flush_output()
 
     def _has_foreign_imports(self) -> bool:
         """Whether modules were imported that may need cleanup; those of Python itself do not.

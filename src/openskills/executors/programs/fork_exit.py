@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _KILL_TIMEOUT = 1.0
-_prctl = ctypes.CDLL(None).prctl
-_prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+# The call does not wait, so the lock of the interpreter is kept.
+_prctl = ctypes.PyDLL(None).prctl
+_ZERO, _ONE = ctypes.c_ulong(0), ctypes.c_ulong(1)
 
 
 def adopt_orphans() -> None:
     """Become the parent of descendants whose parents end."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _prctl(_PR_SET_CHILD_SUBREAPER, _ONE, _ZERO, _ZERO, _ZERO)
 
 
 def set_protection(on: bool) -> None:
@@ -40,16 +41,30 @@ def set_protection(on: bool) -> None:
 
     It is set around each fork, because setting it in the new process takes five times as long.
     """
-    _prctl(_PR_SET_DUMPABLE, 0 if on else 1, 0, 0, 0)
+    _prctl(_PR_SET_DUMPABLE, _ZERO if on else _ONE, _ZERO, _ZERO, _ZERO)
 
 
-def quiet_fork() -> int:
-    """Fork without warnings about threads of libraries (BLAS), which handle forks; Python has no other threads."""
-    if sys.version_info < (3, 12):
-        return os.fork()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
+if sys.version_info < (3, 12):
+    quiet_fork = os.fork
+else:
+
+    def quiet_fork() -> int:
+        """Fork without warnings about threads of libraries (BLAS), which handle forks; Python has no other threads."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return os.fork()
+
+
+def freeze_memory() -> None:
+    """Prepare the memory of this process for forks, so that they copy as little of it as possible."""
+    gc.collect()
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):
+        # Give free memory back to the system: each page costs time in each fork. Other C libraries than GNU's do not
+        # have this function.
+        library.malloc_trim(0)
+    # Keep the collector from touching every object, which would copy every page into each fork.
+    gc.freeze()
 
 
 def list_children(pid: int) -> list[int]:

@@ -13,7 +13,6 @@ A command that would behave differently from a cold start is refused before it b
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import select
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from openskills.executors.programs.fork_exit import (
         adopt_orphans,
+        freeze_memory,
         kill_children,
         list_children,
         on_child_exit,
@@ -53,9 +53,7 @@ def serve(preload: tuple[str, ...], start: StartProtocol) -> Work:
     # Commands of one session share a user: they must not be able to read the memory of this process.
     set_protection(True)
     adopt_orphans()
-    gc.collect()
-    # Keep the collector from touching every object, which would copy every page into each run.
-    gc.freeze()
+    freeze_memory()
     return _CommandServer(control, start).serve()
 
 

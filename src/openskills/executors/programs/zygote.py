@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import _socket
 import builtins
-import gc
+import ctypes
 import json
 import mmap
 import os
@@ -53,10 +53,12 @@ if TYPE_CHECKING:
         CallProcess,
         CallServer,
         read_imported_names,
+        rehearse_calls,
     )
     from openskills.executors.programs.fork_exit import (
         Attempt,
         adopt_orphans,
+        freeze_memory,
         is_standard,
         kill_children,
         list_children,
@@ -101,14 +103,15 @@ class ZygoteServer:
         adopt_orphans()
         # Calls share a user: they must not be able to read the memory of this process.
         set_protection(True)
-        gc.collect()
-        # Keep the collector from touching every object, which would copy every page into each call.
-        gc.freeze()
+        freeze_memory()
         return self._serve_orders()
 
     def has_changed(self) -> bool:
         """Whether a loaded file has changed on disk."""
-        return any(read_stamp(path) != stamp for path, stamp in self._stamps.items())
+        for path, stamp in self._stamps.items():  # noqa: SIM110 - a generator would be one more object for each call
+            if read_stamp(path) != stamp:
+                return True
+        return False
 
     def _prepare(self) -> str:
         self.wanted = json.loads(self._receive_exactly(_LENGTH.unpack(self._receive_exactly(_LENGTH.size))[0]))
@@ -131,6 +134,8 @@ class ZygoteServer:
         shadow = next((name for name in names if name.partition(".")[0] in loaded), None)
         if shadow is not None:
             return f"{shadow} in its directory shadows a module that is loaded already"
+        self._stamps = {entry: read_stamp(entry)}
+        rehearse_calls(self)
         before = set(os.listdir("/proc/self/fd"))
         for name in self.wanted["preload"]:
             with Attempt() as attempt:
@@ -250,6 +255,11 @@ _EXIT_WAIT_MS = 5
 _STALE, _CUT, _UNCLEAN = 1, 2, 4
 _STDOUT, _STDERR = 1, 2
 _NO_FLAGS = bytes(mmap.PAGESIZE - TAKEN)
+# Unlike `os.wait4`, it creates no objects. It never waits here, so the lock of the interpreter is kept.
+_wait4 = ctypes.PyDLL(None).wait4
+_STATUS = struct.Struct("@i5q")
+"""A wait status, and the beginning of `struct rusage`: two CPU times (seconds, microseconds), and the memory in KiB."""
+_USAGE_OFFSET, _STATUS_SIZE = 8, 256
 
 
 class Zygote:
@@ -257,7 +267,9 @@ class Zygote:
 
     def __init__(self, server: CallServer, connection: int) -> None:
         self._server = server
-        self._connection = _socket.socket(fileno=connection)
+        # Under the lowest number that is free, below everything that the process of a call has to close.
+        self._connection = _socket.socket(fileno=os.dup(connection))
+        os.close(connection)
         # Shared with the process of a call, which reports its state here.
         self._flags = memoryview(mmap.mmap(-1, mmap.PAGESIZE))
         self._done, self._doing = os.pipe() if server.wanted["reuse"] else (-1, -1)
@@ -266,6 +278,9 @@ class Zygote:
         # The next call must not get a copy of the output of this one.
         self._buffer = create_unshared_memory(_BUFFER)
         self._view = memoryview(self._buffer)
+        self._status = create_unshared_memory(_STATUS_SIZE)
+        status = ctypes.c_char.from_buffer(self._status)
+        self._status_places = ctypes.byref(status), ctypes.byref(status, _USAGE_OFFSET)
         self._traces: Traces | None = None
         self._poll = select.poll()
         self._ending = select.poll()
@@ -283,18 +298,18 @@ class Zygote:
         if self._done >= 0:
             self._poll.register(self._done, select.POLLIN)
         call = CallProcess(self._server, self._connection, self._flags, self._doing)
-        ours = max(self._done, *(self._traces.descriptors if self._traces is not None else ()), 0)
+        kept = self._connection.fileno(), self._doing
+        ours = max(*kept, self._done, *(self._traces.descriptors if self._traces is not None else ()))
         # As in `ZygoteServer.serve`, for the objects of this zygote.
-        gc.collect()
-        gc.freeze()
+        freeze_memory()
         while True:
             self._renew_pipes()
-            highest = max(ours, *self._numbers)
+            unneeded = _find_gaps(max(ours, *self._numbers), kept)
             self._flags[PROTECTED] = 0
             set_protection(False)
             pid = quiet_fork()
             if pid == 0:
-                return call.begin(highest)
+                return call.begin(unneeded)
             set_protection(True)
             self._flags[PROTECTED] = 1
             self._supervise_call(pid)
@@ -331,7 +346,9 @@ class Zygote:
         self._poll.unregister(handle)
         self._ending.unregister(handle)
         os.close(handle)
-        _, status, usage = os.wait4(pid, 0)
+        if _wait4(pid, self._status_places[0], 0, self._status_places[1]) != pid:
+            raise ChildProcessError(pid)
+        status, user_s, user_us, system_s, system_us, memory = _STATUS.unpack_from(self._status)
         if self._is_settled:
             # The call had finished; only its leftover processes were killed.
             status = 0
@@ -344,7 +361,8 @@ class Zygote:
         self._drain_all()
         # Parts of cut output are left in our memory, of which the next call would get a copy.
         clean = clean and not self._has_cut_output()
-        self._finish(status, usage, 0 if clean else _UNCLEAN)
+        spent = (user_s + system_s) * 1_000_000 + user_us + system_us
+        self._finish(status, spent, memory, 0 if clean else _UNCLEAN)
         if not clean:
             os._exit(0)
 
@@ -378,21 +396,20 @@ class Zygote:
             self._is_settled = True
             os.kill(pid, signal.SIGKILL)
             return
-        self._finish(0, None, 0)
+        self._finish(0, 0, 0, 0)
 
     def _has_cut_output(self) -> bool:
-        return any(count > self._max_bytes[number] for number, count in self._counts.items())
+        counts, limits = self._counts, self._max_bytes
+        return counts[_STDOUT] > limits[_STDOUT] or counts[_STDERR] > limits[_STDERR]
 
-    def _finish(self, status: int, usage: Any, flags: int) -> None:
-        spent = int((usage.ru_utime + usage.ru_stime) * 1_000_000) if usage else 0
-        memory = usage.ru_maxrss if usage else 0
+    def _finish(self, status: int, spent_us: int, memory_kib: int, flags: int) -> None:
         counts = self._counts[_STDOUT], self._counts[_STDERR]
         if counts[0] > self._max_bytes[_STDOUT]:
             flags |= _CUT
         # A view, because a copy would stay in our memory.
         names = read_imported_names(self._flags)
         body = _END.size - _FRAME.size + len(names)
-        _END.pack_into(self._buffer, self._filled, b"x", body, status, spent, memory, *counts, flags)
+        _END.pack_into(self._buffer, self._filled, b"x", body, status, spent_us, memory_kib, *counts, flags)
         self._filled += _END.size
         if names:
             self._view[self._filled : self._filled + len(names)] = names
@@ -417,9 +434,13 @@ class Zygote:
 
     def _drain_all(self) -> None:
         """Read the pipes until they are empty. A short read does not mean that: a pipe may contain packets."""
-        for descriptor in self._numbers:
-            while self._read_pipe(descriptor):
-                pass
+        is_empty = False
+        while not is_empty:
+            is_empty = True
+            for descriptor, _ in self._poll.poll(0):
+                # Anything else that is ready is not a pipe of the call.
+                if descriptor in self._numbers and self._read_pipe(descriptor):
+                    is_empty = False
 
     def _read_pipe(self, descriptor: int) -> bool:
         """Read part of a call's output; false if there was none. What exceeds the limit is only counted."""
@@ -448,10 +469,17 @@ class Zygote:
             self._filled = 0
 
 
+def _find_gaps(highest: int, kept: tuple[int, ...]) -> list[tuple[int, int]]:
+    """The ranges of descriptors from 3 to `highest` without those that are kept."""
+    gaps: list[tuple[int, int]] = []
+    low = 3
+    for number in (*sorted(kept), highest + 1):
+        if number > low:
+            gaps.append((low, number))
+        low = max(low, number + 1)
+    return gaps
+
+
 def _has_no_children() -> bool:
     """Whether all children have ended. One of them is reaped."""
-    try:
-        os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return True
-    return False
+    return _wait4(-1, None, os.WNOHANG, None) < 0
