@@ -58,6 +58,7 @@ check-architecture: dev
 	@$(PY) -m pytest -q tests/architecture
 
 bench: dev peers ## compare our speed with other libraries
+	@scripts/system-packages.sh
 	@$(PY) benchmarks/everything.py --write $(ARGS)
 
 measure: dev ## report lengths of files and functions (no gate)

@@ -24,6 +24,7 @@ SUITE = Suite(
         "transcripts": scale_transcripts.measure,
         "files": scale_files.measure,
     },
+    on_disk=True,
 )
 
 if __name__ == "__main__":

@@ -401,6 +401,7 @@ SUITE = Suite(
         "recovery": measure_recovery,
         "database": measure_database,
     },
+    on_disk=True,
 )
 
 if __name__ == "__main__":

@@ -21,10 +21,12 @@ from running_part import QUICK, TINY, Extent, NotMeasured, Part, Surroundings, s
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+MEMORY = Path("/dev/shm")
+_MIN_MEMORY = 4 * 1024**3
 
 _ABOUT = """## {title}
 
-`benchmarks/{name}.py --write`, on {machine}. {how} Bounds that are not met are marked NO.
+`benchmarks/{name}.py --write`, on {machine}, with files {place}. {how} Bounds that are not met are marked NO.
 """
 TIMED = """\
 Variants run in rounds, each of which starts with a different one, so that
@@ -45,6 +47,8 @@ class Suite:
     """How its numbers were obtained."""
     hint: str = ""
     """What is said to somebody whose options are not of this program."""
+    on_disk: bool = False
+    """Whether its files are on a disk, because writing them durably is part of what is measured."""
 
 
 async def measure(
@@ -57,7 +61,8 @@ async def measure(
     """
     found: dict[str, Part] = {}
     for name in names:
-        with tempfile.TemporaryDirectory(prefix="openskills-bench-") as scratch:
+        place = None if suite.on_disk else find_memory()
+        with tempfile.TemporaryDirectory(prefix="openskills-bench-", dir=place) as scratch:
             # The user that a sandbox runs commands as has to get there.
             Path(scratch).chmod(0o755)
             try:
@@ -66,6 +71,19 @@ async def measure(
                 _say(f"{name}: not measured: {reason}")
                 found[name] = without_numbers(name, str(reason), (before or {}).get(name, ()))
     return found
+
+
+def find_memory(directory: Path = MEMORY) -> Path | None:
+    """A directory in memory with enough space, from which programs can be run; None without one.
+
+    Creating files on a disk can take fifty times as long for minutes after many others were deleted there.
+    """
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return None
+    has_space = found.f_bavail * found.f_frsize >= _MIN_MEMORY
+    return directory if has_space and not found.f_flag & os.ST_NOEXEC and os.access(directory, os.W_OK) else None
 
 
 def main(suite: Suite) -> int:
@@ -109,7 +127,9 @@ def write(
     docs: Path, suite: Suite, parts: Mapping[str, Part], *, seconds: float | None = None, accept: bool = False
 ) -> None:
     """Renew the section, its pictures and its raw numbers below `docs`; `seconds` is how long all of it took."""
-    pieces = [_ABOUT.format(title=suite.title, name=suite.name, machine=machine(), how=suite.how).strip()]
+    place = "on a disk" if suite.on_disk or find_memory() is None else "in memory"
+    about = _ABOUT.format(title=suite.title, name=suite.name, machine=machine(), place=place, how=suite.how)
+    pieces = [about.strip()]
     bars = [bar for part in parts.values() for bar in part.bars]
     if bars:
         write_picture(docs, suite.name, suite.picture, bars)

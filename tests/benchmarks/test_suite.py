@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,30 @@ def test_a_fault_of_ours_is_not_hidden() -> None:
 def test_what_is_counted_is_not_said_to_be_timed(name: str) -> None:
     code = f"import json; from {name} import SUITE; from suite import TIMED; print(json.dumps(SUITE.how == TIMED))"
     assert evaluated(code) is False
+
+
+PLACES = """
+import asyncio, json, sys
+from pathlib import Path
+from running_part import TINY, Part
+from suite import Suite, find_memory, measure
+
+places = {}
+
+async def part(around):
+    places[len(places)] = str(around.scratch.parent)
+    return Part("a", "", (), "")
+
+for on_disk in (True, False):
+    asyncio.run(measure(Suite("a", "A", None, "", {"a": part}, on_disk=on_disk), ["a"], TINY))
+found = find_memory()
+print(json.dumps([find_memory(Path(sys.argv[1])) is None, found and str(found), *places.values()]))
+"""
+
+
+def test_scratch_is_in_memory_where_there_is_space_except_for_what_must_be_durable() -> None:
+    # Nothing can be written to the first directory.
+    is_refused, memory, on_disk, elsewhere = evaluated(PLACES, "/proc")
+    assert is_refused
+    assert on_disk == tempfile.gettempdir()
+    assert elsewhere == (memory or on_disk)
