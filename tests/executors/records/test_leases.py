@@ -163,6 +163,25 @@ def test_what_is_not_an_id_is_refused(id_: str, store: WorkspaceStore) -> None:
         store.remove(id_)
 
 
+def test_what_a_sweep_deletes_first_counts_as_removed(store: WorkspaceStore) -> None:
+    done = threading.Event()
+
+    def sweep() -> None:
+        while not done.is_set():
+            store.sweep()
+
+    sweeping = threading.Thread(target=sweep)
+    sweeping.start()
+    try:
+        for number in range(50):
+            lease = store.claim(f"key {number}", executor="local")
+            lease.release()
+            assert store.remove(lease.id)
+    finally:
+        done.set()
+        sweeping.join()
+
+
 def test_whoever_has_it_can_remove_it(store: WorkspaceStore) -> None:
     lease = store.claim("k", executor="local")
     lease.remove()

@@ -411,7 +411,9 @@ class WorkspaceStore:
             doomed = _move_aside(directory)
         finally:
             release_lock(lock)
-        return delete_tree(doomed)
+        # A sweep may delete it first.
+        delete_tree(doomed)
+        return True
 
     def clean(self, *, older_than: float = 0.0, progress: ProgressCallback | None = None) -> CleanupResult:
         """Remove every workspace that is not in use and was not used for `older_than` seconds."""
