@@ -96,7 +96,7 @@ async def test_output_beyond_the_limit_is_an_error_with_its_beginning(workspace:
 
 async def test_a_command_that_ignores_sigterm_ends_at_its_timeout(workspace: SandboxWorkspace) -> None:
     with pytest.raises(WorkspaceTimeoutError) as caught:
-        await workspace.run("trap '' TERM; echo begun; (setsid sleep 6101 &); sleep 6101", shell=True, timeout=0.5)
+        await workspace.run("trap '' TERM; echo begun; (setsid sleep 6101 &); sleep 6101", shell=True, timeout=3)
     assert caught.value.stdout == "begun\n"
     assert not find_processes("sleep 6101")
 

@@ -65,6 +65,12 @@ def alive(pid: int) -> bool:
         return False
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether every thread of a process is stopped."""
+    threads = Path(f"/proc/{pid}/task").glob("*/stat")
+    return all(thread.read_text("ascii").rpartition(")")[2].split()[0] == "T" for thread in threads)
+
+
 async def eventually(condition: Callable[[], bool]) -> bool:
     """Look until it is true; false when it never is."""
     deadline = time.monotonic() + TIMEOUT

@@ -68,7 +68,7 @@ async def test_a_deadline_ends_a_command_that_ignores_sigterm_with_everything_it
 async def test_a_command_may_end_itself_within_the_grace(tmp_path: Path) -> None:
     async with starter(tmp_path) as commands:
         script = "trap 'echo cleaned; exit 5' TERM; echo up; while :; do sleep 0.05; done"
-        ended = await commands.run(Command(shell(script), limits=Limits(timeout=0.5, grace=10)))
+        ended = await commands.run(Command(shell(script), limits=Limits(timeout=2, grace=10)))
         assert (ended.exit_code, ended.ending) == (5, EndReason.TIMED_OUT)
         assert ended.stdout.text() == "up\ncleaned\n"
 

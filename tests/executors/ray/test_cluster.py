@@ -36,6 +36,7 @@ from openskills.testing.checks import read_content, read_until
 from openskills.testing.executor import GROUPS, check_executor
 from tests.cli.ran import TIMEOUT, Ran
 from tests.executors.ray.nodes import move_away
+from tests.executors.running import eventually, is_stopped
 from tests.executors.wheels import make_index
 from tests.host.host_process import host_process
 from tests.host.hosting import key_in, served
@@ -393,6 +394,8 @@ async def test_a_paused_node_loses_its_workspace_and_runs_nothing_when_it_resume
         before, epoch = workspace.node, workspace.attachment.epoch
         agent = nodes.find_agent("tests", before)
         os.kill(agent, signal.SIGSTOP)
+        # Other threads go on until the first one gets a processor.
+        assert await eventually(lambda: is_stopped(agent))
         try:
             # This request is in the socket of the paused node when it resumes.
             late = asyncio.ensure_future(workspace.start(Command(("sh", "-c", "echo late > out/late"))))
