@@ -61,26 +61,25 @@ def promised(docs: Path, name: str) -> dict[str, list[Target]]:
 
 
 def regressions(
-    before: Before,
-    targets: Sequence[Target],
-    *,
-    partial: bool = False,
-    earlier: Mapping[str, Sequence[float]] | None = None,
-) -> list[str]:
-    """A sentence for each promise that is worse than its baseline, and for each that has vanished.
+    before: Before, targets: Sequence[Target], *, earlier: Mapping[str, Sequence[float]] | None = None
+) -> dict[str, str]:
+    """A sentence for each promise that is worse than its baseline.
 
-    `partial`: only some parts were measured, so that nothing can be said about what vanished. `earlier` has the last
-    values of each promise; a difference within their spread is noise.
+    `earlier` has the last values of each promise; a difference within their spread is noise.
     """
     spread = {name: max(values) - min(values) for name, values in (earlier or {}).items() if len(values) > 1}
-    worse = [
-        _sentence(one, known, spread.get(one.promise, 0.0))
+    found = {
+        one.promise: _sentence(one, known, spread.get(one.promise, 0.0))
         for one in targets
         if (known := before.get(one.promise)) is not None
-    ]
+    }
+    return {promise: sentence for promise, sentence in found.items() if sentence}
+
+
+def vanished(before: Before, targets: Sequence[Target]) -> list[str]:
+    """A sentence for each promise that has a baseline, but was not in this run."""
     now = {target.promise for target in targets}
-    gone = [] if partial else [name for name in before if name not in now]
-    return [*filter(None, worse), *(f"{name}: is in the baseline, but not in this run" for name in gone)]
+    return [f"{name}: is in the baseline, but not in this run" for name in before if name not in now]
 
 
 def renewed(before: Before, targets: Sequence[Target], *, accept: bool = False) -> dict[str, float | None]:

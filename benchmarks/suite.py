@@ -11,9 +11,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
-from baseline import RUNS, promised, regressions, renewed, runs, stored, unmeasured
+from baseline import RUNS, promised, regressions, renewed, runs, stored, unmeasured, vanished
 from charts import write_chart
 from peers import peer_versions
 from report import Target, promises, write_picture, write_section
@@ -23,6 +24,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 MEMORY = Path("/dev/shm")
 _MIN_MEMORY = 4 * 1024**3
+MAX_REPEATS = 2
+"""How often a part with a promise that fails is measured again."""
 
 _ABOUT = """## {title}
 
@@ -89,14 +92,18 @@ def find_memory(directory: Path = MEMORY) -> Path | None:
 def main(suite: Suite) -> int:
     """Measure, print, and with `--write` renew the documents.
 
-    Exit 1 when a promise is broken, is worse than its baseline by more than the tolerance, or has vanished.
+    Exit 1 when a promise is broken, is worse than its baseline by more than the tolerance, or has vanished; the first
+    two only if they are so in each of `MAX_REPEATS` repetitions, too.
     """
     options = _options(suite)
     names = options.only.split(",") if options.only else list(suite.parts)
     extent = TINY if options.tiny else QUICK if options.quick else Extent()
+    is_whole = extent == Extent()
+    repeats = MAX_REPEATS if is_whole and options.repeat and not options.accept else 0
     docs, began = ROOT / "docs", time.monotonic()
-    parts = asyncio.run(measure(suite, names, extent, promised(docs, suite.name)))
+    measured = asyncio.run(measure_repeatedly(suite, names, extent, docs, repeats))
     seconds = time.monotonic() - began
+    parts = measured.parts
     targets = [target for part in parts.values() for target in part.targets]
     if options.json:
         print(json.dumps({"promises": [target.row() for target in targets], **_numbers(parts)}, indent=2))
@@ -104,16 +111,75 @@ def main(suite: Suite) -> int:
         print("\n\n".join([*map(shown, parts.values()), promises(targets)]))
     # What is wrong with it stands below it, in a log, too.
     sys.stdout.flush()
-    passed = extent != Extent() or judged(docs, suite.name, targets, accept=options.accept, partial=bool(options.only))
-    if extent == Extent() and options.write and not options.only and passed:
-        write(docs, suite, parts, seconds=seconds, accept=options.accept)
-    return 1 if any(target.broken for target in targets) or not passed else 0
+    if not is_whole:
+        return 1 if measured.broken else 0
+    passed = judged(docs, suite.name, measured, accept=options.accept, partial=bool(options.only))
+    if options.write and not options.only and passed:
+        write(docs, suite, parts, seconds=seconds, accept=options.accept, values=measured.values)
+    return 1 if measured.broken or not passed else 0
 
 
-def judged(docs: Path, name: str, targets: Sequence[Target], *, accept: bool, partial: bool = False) -> bool:
+@dataclass(frozen=True)
+class Measured:
+    """What the parts of a suite gave, and what failed each time it was measured.
+
+    `values` has all values of each promise, `broken` and `worse` a sentence for each promise without its bound, and for
+    each that is worse than its baseline.
+    """
+
+    parts: Mapping[str, Part]
+    values: Mapping[str, Sequence[float]]
+    broken: Mapping[str, str]
+    worse: Mapping[str, str]
+
+
+async def measure_repeatedly(suite: Suite, names: Sequence[str], extent: Extent, docs: Path, repeats: int) -> Measured:
+    """Measure parts, and repeat those with a promise that fails, so that noise alone does not fail it.
+
+    A promise fails if it fails each time. Of a part that was repeated, the run with the fewest failures is kept.
+    """
+    before = promised(docs, suite.name)
+    first = await measure(suite, names, extent, before)
+    runs_of = {name: [part] for name, part in first.items()}
+    broken, worse = _failures(docs, suite.name, first)
+    for _ in range(repeats):
+        failing = {**broken, **worse}
+        again = [name for name, part in first.items() if any(one.promise in failing for one in part.targets)]
+        if not again:
+            break
+        for one in failing.values():
+            _say(one)
+        _say(f"repeating {', '.join(again)}, because one run can fail from noise")
+        repeated = await measure(suite, again, extent, before)
+        for name, part in repeated.items():
+            runs_of[name].append(part)
+        broken, worse = (
+            {promise: now[promise] for promise in then if promise in now}
+            for then, now in zip((broken, worse), _failures(docs, suite.name, repeated), strict=True)
+        )
+    values: dict[str, list[float]] = {}
+    for part in chain.from_iterable(runs_of.values()):
+        for one in part.targets:
+            values.setdefault(one.promise, []).extend([] if one.value is None else [one.value])
+    parts = {name: min(runs, key=lambda one: _count_failures(docs, suite.name, one)) for name, runs in runs_of.items()}
+    return Measured(parts, values, broken, worse)
+
+
+def _failures(docs: Path, name: str, parts: Mapping[str, Part]) -> tuple[dict[str, str], dict[str, str]]:
+    targets = [target for part in parts.values() for target in part.targets]
+    broken = {one.promise: f"BROKEN: {one.row()}" for one in targets if one.broken}
+    return broken, regressions(stored(docs, name), targets, earlier=runs(docs, name))
+
+
+def _count_failures(docs: Path, name: str, part: Part) -> int:
+    return sum(map(len, _failures(docs, name, {"": part})))
+
+
+def judged(docs: Path, name: str, measured: Measured, *, accept: bool, partial: bool = False) -> bool:
     """Whether a run may take the place of the stored one; says what is worse, vanished, or was not measured."""
     before = stored(docs, name)
-    worse = regressions(before, targets, partial=partial, earlier=runs(docs, name))
+    targets = [target for part in measured.parts.values() for target in part.targets]
+    worse = [*measured.worse.values(), *([] if partial else vanished(before, targets))]
     for one in worse:
         _say(f"{'accepted' if accept else 'WORSE'}: {one}")
     for one in unmeasured(before, targets):
@@ -124,7 +190,13 @@ def judged(docs: Path, name: str, targets: Sequence[Target], *, accept: bool, pa
 
 
 def write(
-    docs: Path, suite: Suite, parts: Mapping[str, Part], *, seconds: float | None = None, accept: bool = False
+    docs: Path,
+    suite: Suite,
+    parts: Mapping[str, Part],
+    *,
+    seconds: float | None = None,
+    accept: bool = False,
+    values: Mapping[str, Sequence[float]] | None = None,
 ) -> None:
     """Renew the section, its pictures and its raw numbers below `docs`; `seconds` is how long all of it took."""
     place = "on a disk" if suite.on_disk or find_memory() is None else "in memory"
@@ -136,7 +208,8 @@ def write(
         pieces.append(f"![{suite.picture}](benchmarks/{suite.name}.svg)")
     pieces += [shown(part, [write_chart(docs, suite.name, one) for one in part.charts]) for part in parts.values()]
     targets = [target for part in parts.values() for target in part.targets]
-    pieces.append(write_numbers(docs, suite.name, targets, _numbers(parts), seconds=seconds, accept=accept))
+    numbers = _numbers(parts)
+    pieces.append(write_numbers(docs, suite.name, targets, numbers, seconds=seconds, accept=accept, values=values))
     write_section(docs, suite.name, "\n\n".join(pieces))
 
 
@@ -148,18 +221,21 @@ def write_numbers(
     *,
     seconds: float | None = None,
     accept: bool = False,
+    values: Mapping[str, Sequence[float]] | None = None,
 ) -> str:
     """Write what was measured to `benchmarks/<name>.json` below `docs`; the line of the page that links it.
 
     Values are those of this run; the baseline beside each is the better one of stored and new, unless `accept`.
+    `values` has all values of a promise whose part was repeated, so that its spread is known.
     """
     kept = renewed(stored(docs, name), targets, accept=accept)
     earlier = runs(docs, name)
+    new = {target.promise: [] if target.value is None else [target.value] for target in targets} | dict(values or {})
     rows = [
         {
             **asdict(target),
             "baseline": kept[target.promise],
-            "runs": _renew_runs(earlier.get(target.promise, []), target.value),
+            "runs": _renew_runs(earlier.get(target.promise, []), new[target.promise]),
         }
         for target in targets
     ]
@@ -170,9 +246,13 @@ def write_numbers(
     return f"Raw numbers: [{name}.json](benchmarks/{name}.json)."
 
 
-def _renew_runs(earlier: Sequence[float], value: float | None) -> list[float]:
-    """The last values with this one; the same numbers written twice are one run."""
-    return [*earlier, *([] if value is None or [*earlier][-1:] == [value] else [value])][-RUNS:]
+def _renew_runs(earlier: Sequence[float], values: Sequence[float]) -> list[float]:
+    """The last values with these; the same number written twice is one run."""
+    found = list(earlier)
+    for value in values:
+        if found[-1:] != [value]:
+            found.append(value)
+    return found[-RUNS:]
 
 
 def versions() -> dict[str, str]:
@@ -208,6 +288,7 @@ def _options(suite: Suite) -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true", help="check that it works; the numbers are meaningless")
     parser.add_argument("--write", action="store_true", help="update the section of docs/benchmarks.md and its picture")
     parser.add_argument("--json", action="store_true", help="print the raw numbers instead of tables")
+    parser.add_argument("--no-repeat", dest="repeat", action="store_false", help="do not repeat parts that fail")
     parser.add_argument("--accept", action="store_true", help="accept worse or renamed results as the new baseline")
     options, others = parser.parse_known_args()
     if others:

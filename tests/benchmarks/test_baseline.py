@@ -9,14 +9,15 @@ from tests.benchmarks.programs import evaluated
 COMPARE = """
 import json, sys
 from pathlib import Path
-from baseline import promised, regressions, renewed, runs, stored, unmeasured
+from baseline import promised, regressions, renewed, runs, stored, unmeasured, vanished
 from report import Target
 
-docs, accept, partial, rows = Path(sys.argv[1]), sys.argv[2] == "yes", sys.argv[3] == "yes", json.loads(sys.argv[4])
+docs, accept, rows = Path(sys.argv[1]), sys.argv[2] == "yes", json.loads(sys.argv[3])
 targets = [Target(name, value, 5, at_least=more, unit=unit, why="gone") for name, value, more, unit in rows]
 before = stored(docs, "host")
 print(json.dumps({
-    "worse": regressions(before, targets, partial=partial, earlier=runs(docs, "host")),
+    "worse": list(regressions(before, targets, earlier=runs(docs, "host")).values()),
+    "vanished": vanished(before, targets),
     "renewed": renewed(before, targets, accept=accept),
     "unmeasured": unmeasured(before, targets),
     "promised": {part: [one.promise for one in those] for part, those in promised(docs, "host").items()},
@@ -38,9 +39,8 @@ def remember(docs: Path, before: dict[str, float | None], runs: tuple[float, ...
     (docs / "benchmarks" / "host.json").write_text(text, "utf-8")
 
 
-def compared(docs: Path, *rows: Row, accept: bool = False, partial: bool = False) -> dict[str, Any]:
-    flags = ("yes" if flag else "no" for flag in (accept, partial))
-    return evaluated(COMPARE, docs, *flags, json.dumps(rows))
+def compared(docs: Path, *rows: Row, accept: bool = False) -> dict[str, Any]:
+    return evaluated(COMPARE, docs, "yes" if accept else "no", json.dumps(rows))
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,8 @@ def test_what_was_not_measured_keeps_its_baseline_and_that_is_said(tmp_path: Pat
 def test_a_stored_promise_that_no_part_of_a_whole_run_has_any_more_is_named(tmp_path: Path) -> None:
     remember(tmp_path, {"old name": 10.0, "never measured": None, "kept": 1.0})
     rows: tuple[Row, ...] = (("new name", 10.0, True, "x"), ("kept", 1.0, True, "x"))
-    gone = [one.partition(":")[0] for one in compared(tmp_path, *rows)["worse"]]
+    gone = [one.partition(":")[0] for one in compared(tmp_path, *rows)["vanished"]]
     assert gone == ["old name", "never measured"]
-    assert compared(tmp_path, *rows, partial=True)["worse"] == []
 
 
 def test_a_lucky_ratio_below_zero_never_becomes_what_others_are_compared_with(tmp_path: Path) -> None:
@@ -131,9 +130,9 @@ def test_numbers_from_before_there_were_baselines_are_compared_by_their_values(t
 def test_the_promises_of_each_part_are_remembered(tmp_path: Path) -> None:
     remember(tmp_path, {"a": 1.0, "b": 2.0, "c": None}, load=["a", "c"], memory=["b"])
     rows: tuple[Row, ...] = (("a", 1.0, True, "x"),)
-    assert compared(tmp_path, *rows, partial=True)["promised"] == {"load": ["a", "c"], "memory": ["b"]}
+    assert compared(tmp_path, *rows)["promised"] == {"load": ["a", "c"], "memory": ["b"]}
 
 
 def test_where_nothing_was_stored_nothing_can_be_worse(tmp_path: Path) -> None:
     found = compared(tmp_path, ("faster", 1.0, True, "x"))
-    assert found == {"worse": [], "renewed": {"faster": 1.0}, "unmeasured": [], "promised": {}}
+    assert found == {"worse": [], "vanished": [], "renewed": {"faster": 1.0}, "unmeasured": [], "promised": {}}

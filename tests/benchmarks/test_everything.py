@@ -12,7 +12,6 @@ SUITES = {
     "host": "print('a table')",
     "tools": "print('another table')",
     "scale": "import sys; print('first'); print('the last word'); sys.exit(1)",
-    "selection": "import pathlib, sys; p = pathlib.Path('once'); old = p.exists(); p.touch(); sys.exit(not old)",
     "safety": """
 import subprocess, sys, time
 child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])
@@ -65,15 +64,6 @@ def test_of_one_that_fails_the_end_is_shown_and_the_others_still_run(tmp_path: P
     assert (tmp_path / ".bench" / "logs" / "host.log").exists()
 
 
-def test_one_that_fails_once_is_repeated_and_does_not_count_as_failed(tmp_path: Path) -> None:
-    argv = [*copied(tmp_path), "--suites", "selection"]
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True)
-    assert "selection: exit status 1; repeating it" in done.stderr
-    assert done.returncode == 0
-    (tmp_path / "once").unlink()
-    assert subprocess.run([*argv, "--no-repeat"], cwd=tmp_path, capture_output=True).returncode == 1
-
-
 def test_one_that_takes_too_long_ends_with_its_children_and_the_others_still_run(tmp_path: Path) -> None:
     argv = [*copied(tmp_path), "--suites", "safety,host", "--limit", "3"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True)
@@ -86,8 +76,8 @@ def test_one_that_takes_too_long_ends_with_its_children_and_the_others_still_run
 def test_other_options_go_to_each(tmp_path: Path) -> None:
     argv = copied(tmp_path)
     (tmp_path / "benchmarks" / "host.py").write_text("import sys; print(sys.argv[1:])", "utf-8")
-    subprocess.run([*argv, "--suites", "host", "--quick", "--write"], capture_output=True, check=True)
-    assert (tmp_path / ".bench" / "logs" / "host.log").read_text() == "['--quick', '--write']\n"
+    subprocess.run([*argv, "--suites", "host", "--quick", "--write", "--no-repeat"], capture_output=True, check=True)
+    assert (tmp_path / ".bench" / "logs" / "host.log").read_text() == "['--quick', '--write', '--no-repeat']\n"
 
 
 def test_a_benchmark_that_does_not_exist_is_named(tmp_path: Path) -> None:

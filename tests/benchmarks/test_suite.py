@@ -10,22 +10,52 @@ import pytest
 from tests.benchmarks.programs import ROOT, evaluated
 
 WRITE = """
-import json, sys
+import asyncio, json, sys
 from pathlib import Path
 from charts import Chart, Line
 from report import Bar, Target
-from running_part import Part
-from suite import COUNTED, Suite, judged, write
+from running_part import Extent, Part
+from suite import COUNTED, Suite, judged, measure_repeatedly, write
 
 docs, value, accept = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3] == "accept"
 chart = Chart("size", "By size", "files", "seconds", [Line("OpenSkill", [(1, 1), (2, 2)])])
 part = Part("A part", "About it.", [Target("quick", value, 2, why="gone")], "a table", [Bar("one", 1.0)],
             ["a peer: gone"], {"n": 1}, charts=[chart])
-passed = judged(docs, "tools", part.targets, accept=accept)
+
+async def calls(at):
+    return part
+
+suite = Suite("tools", "Calling tools", None, "Times", {"calls": calls}, COUNTED)
+measured = asyncio.run(measure_repeatedly(suite, ["calls"], Extent(), docs, 0))
+passed = judged(docs, "tools", measured, accept=accept)
 if passed:
-    suite = Suite("tools", "Calling tools", None, "Times", {}, COUNTED)
-    write(docs, suite, {"calls": part}, seconds=75.0, accept=accept)
+    write(docs, suite, measured.parts, seconds=75.0, accept=accept, values=measured.values)
 print(json.dumps(passed))
+"""
+REPEAT = """
+import asyncio, json, sys
+from pathlib import Path
+from report import Target
+from running_part import TINY, Extent, Part
+from suite import MAX_REPEATS, Suite, judged, measure_repeatedly, write
+
+docs, scripts = Path(sys.argv[1]), json.loads(sys.argv[2])
+counts = dict.fromkeys(scripts, 0)
+
+def part_of(name):
+    async def part(at):
+        targets = [Target(promise, values[counts[name]], 2) for promise, values in scripts[name].items()]
+        counts[name] += 1
+        return Part(name, "", targets, "")
+    return part
+
+suite = Suite("tools", "Tools", None, "", {name: part_of(name) for name in scripts})
+measured = asyncio.run(measure_repeatedly(suite, list(scripts), TINY, docs, MAX_REPEATS))
+passed = judged(docs, "tools", measured, accept=False)
+if passed:
+    write(docs, suite, measured.parts, values=measured.values)
+kept = {one.promise: one.value for part in measured.parts.values() for one in part.targets}
+print(json.dumps([counts, list(measured.broken), list(measured.worse), kept]))
 """
 MEASURE = """
 import asyncio, json, sys
@@ -113,6 +143,28 @@ def test_a_part_that_cannot_be_measured_is_missing_with_its_promises_and_the_oth
     found = evaluated(MEASURE, "peer")
     assert found["calls"] == [["a peer: it died"], [["quick", None, "a peer: it died"]]]
     assert found["others"] == [[], []]
+
+
+def repeated(docs: Path, **parts: dict[str, list[float]]) -> list[Any]:
+    """How often each part was measured, what broke its bound, what got worse, and the values that were kept."""
+    return evaluated(REPEAT, docs, json.dumps(parts))
+
+
+def test_a_promise_fails_only_if_it_fails_in_each_repetition_of_its_part(tmp_path: Path) -> None:
+    found = repeated(tmp_path, noisy={"a": [1, 3, 3], "b": [3, 1, 3]}, slow={"c": [1, 1.5, 1]}, fast={"d": [5]})
+    # Bounds are 2. Of `noisy`, `b` failed the second time only, so that no run of it failed `a` and `b` again.
+    assert found == [{"noisy": 2, "slow": 3, "fast": 1}, ["c"], [], {"a": 1, "b": 3, "c": 1, "d": 5}]
+
+
+def test_worse_than_the_baseline_is_repeated_and_all_values_are_kept_as_its_spread(tmp_path: Path) -> None:
+    assert repeated(tmp_path, calls={"quick": [10]})[2] == []
+    assert repeated(tmp_path, calls={"quick": [6, 9]})[::2] == [{"calls": 2}, []]
+    (promise,) = raw(tmp_path)["promises"]
+    assert (promise["value"], promise["baseline"], promise["runs"]) == (9, 10, [10, 6, 9])
+    # The spread is 4 now.
+    assert repeated(tmp_path, calls={"quick": [6.1]})[0] == {"calls": 1}
+    counts, _, worse, _ = repeated(tmp_path, calls={"quick": [5, 5, 5]})
+    assert (counts, worse) == ({"calls": 3}, ["quick"])
 
 
 def test_a_fault_of_ours_is_not_hidden() -> None:
