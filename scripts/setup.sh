@@ -30,7 +30,9 @@ if [ -n "${PYTHON:-}" ]; then
         exit 1
     }
 else
-    for candidate in python3.11 python3.12 python3.13 python3; do
+    # The system's own first: distributions build it with profile-guided optimization, which pyenv does not unless asked.
+    # With it all tests take a fifth less time.
+    for candidate in /usr/bin/python3 python3.11 python3.12 python3.13 python3; do
         found=$(resolve "$candidate") || continue
         python=${python:-$found}
         if can_make_environments "$found"; then
