@@ -95,14 +95,11 @@ def build_postgres_error(place: str, reason: str, state: str, unavailable: type[
 @contextmanager
 def translate_postgres_errors(place: str, unavailable: type[SkillError]) -> Generator[None]:
     """Raise errors of the server and of the connection as `SkillError`."""
-    asyncpg = cast("Any", import_asyncpg("a database in PostgreSQL"))
     try:
-        yield
-    except asyncpg.PostgresError as error:
-        raise build_postgres_error(place, str(error), error.sqlstate or "XX000", unavailable) from error
-    except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
-        reason = str(error) or type(error).__name__
-        raise build_postgres_error(place, reason, "", unavailable) from error
+        with _raise_statement_errors():
+            yield
+    except _StatementError as error:
+        raise build_postgres_error(place, error.reason, error.state, unavailable) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +150,17 @@ class _StatementError(Exception):
         return not self.state or self.state.startswith(_LOST_STATES)
 
 
+@contextmanager
+def _raise_statement_errors() -> Generator[None]:
+    asyncpg = cast("Any", import_asyncpg("a database in PostgreSQL"))
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        raise _StatementError(str(error), error.sqlstate or "XX000") from error
+    except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+        raise _StatementError(str(error) or type(error).__name__, "") from error
+
+
 @dataclass(frozen=True, slots=True)
 class PostgresResult:
     """The result of a statement, with the names of a cursor of SQLite."""
@@ -197,7 +205,6 @@ class PostgresConnection:
         self._loop = loop
         self._connection = connection
         self._idle_timeout = idle_timeout
-        self._asyncpg = cast("Any", import_asyncpg("a database in PostgreSQL"))
         self.in_transaction = False
         self.is_committing = False
         """Whether a failure leaves open if the transaction was committed."""
@@ -208,10 +215,7 @@ class PostgresConnection:
         if text.split(None, 1)[0] in {"SELECT", "WITH", "FETCH"} or " RETURNING " in text:
             rows = self._run(self._connection.fetch(text, *values))
             return PostgresResult([tuple(row) for row in rows], len(rows))
-        status = self._run(self._connection.execute(text, *values))
-        # Such as `DELETE 1`; statements that create tables have no number.
-        word = status.rpartition(" ")[2]
-        return PostgresResult([], int(word) if word.isdigit() else 0)
+        return PostgresResult([], count_changed_rows(self._run(self._connection.execute(text, *values))))
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> PostgresResult:
         """Execute a statement for each of these arguments."""
@@ -261,13 +265,14 @@ class PostgresConnection:
         self._loop.run_until_complete(asyncio.sleep(0))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        asyncpg = self._asyncpg
-        try:
+        with _raise_statement_errors():
             return self._loop.run_until_complete(work)
-        except asyncpg.PostgresError as error:
-            raise _StatementError(str(error), error.sqlstate or "XX000") from error
-        except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
-            raise _StatementError(str(error) or type(error).__name__, "") from error
+
+
+def count_changed_rows(status: str) -> int:
+    """The number in a status such as `DELETE 1`; 0 for statements that create tables, which have none."""
+    word = status.rpartition(" ")[2]
+    return int(word) if word.isdigit() else 0
 
 
 def to_postgres_value(value: Any) -> Any:
@@ -356,8 +361,8 @@ class PostgresHandle:
 
     def _open(self) -> PostgresConnection:
         if self._connection is None:
-            self._connection = self._connect()
             try:
+                self._connection = self._connect()
                 if self._migrate:
                     migrate(self._connection, self._profile, self._place)
             except _StatementError as error:
@@ -378,16 +383,14 @@ class PostgresHandle:
             command_timeout=self._timeout,
             server_settings={"application_name": "openskills", **self._profile.server_settings},
         )
-        try:
-            with translate_postgres_errors(self._place, self._profile.unavailable):
-                # Who may take long for a statement may take long between two, as well.
-                idle = max(IDLE_TIMEOUT, self._timeout - ANSWER_TIMEOUT)
-                return PostgresConnection(self._loop, self._loop.run_until_complete(making), idle)
-        except ValueError:
-            # The original message would repeat parts of the URL, possibly of the password.
-            raise InvalidArgument("url", f"{self._place} has an invalid URL; {URL_HINT}") from None
-        except self._profile.unavailable as error:
-            raise self._profile.unavailable(error.message, **{**error.details, "retry_after": _RETRY_AFTER}) from error
+        with _raise_statement_errors():
+            try:
+                connection = self._loop.run_until_complete(making)
+            except ValueError:
+                # The original message would repeat parts of the URL, possibly of the password.
+                raise InvalidArgument("url", f"{self._place} has an invalid URL; {URL_HINT}") from None
+        # Who may take long for a statement may take long between two, as well.
+        return PostgresConnection(self._loop, connection, max(IDLE_TIMEOUT, self._timeout - ANSWER_TIMEOUT))
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

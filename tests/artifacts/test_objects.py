@@ -73,6 +73,26 @@ async def test_content_that_fails_halfway_changes_nothing(objects: ObjectStore) 
     assert await names_of(objects) == ["a"]
 
 
+async def test_a_use_that_is_cancelled_at_any_moment_leaves_no_file_and_no_descriptor(tmp_path: Path) -> None:
+    store = DirectoryObjectStore(tmp_path / "storage")
+
+    async def write_and_read() -> None:
+        await store.put("a", b"x")
+        await store.read("a")
+
+    await write_and_read()
+    before = len(os.listdir("/proc/self/fd"))
+    for turns in range(300):
+        using = asyncio.ensure_future(write_and_read())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        using.cancel()
+        await asyncio.wait([using])
+    assert len(os.listdir("/proc/self/fd")) <= before
+    assert os.listdir(tmp_path / "storage" / "arriving") == []
+    assert await store.read("a") == b"x"
+
+
 async def test_a_listing_has_whole_segments_sorted_by_name(objects: ObjectStore) -> None:
     for name in ("b/2", "b/10", "b/1/x", "bb/1", "a"):
         await objects.put(name, b"")

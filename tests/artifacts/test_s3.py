@@ -258,12 +258,16 @@ async def test_what_is_written_in_parts_is_whole_when_it_is_closed_and_nothing_w
     bucket = bucket_of(s3_server, name)
 
     async def write(*, withdraw: bool) -> None:
-        writer = await bucket.open_writer("large")
-        for number in range(20):
-            await writer.write(bytes([number]) * (PART // 10))
-        await (writer.abort() if withdraw else writer.close())
+        async def pieces() -> AsyncGenerator[bytes]:
+            for number in range(20):
+                yield bytes([number]) * (PART // 10)
+            if withdraw:
+                raise EOFError
 
-    await write(withdraw=True)
+        await ContentUpload(bucket, "large").write(pieces())
+
+    with pytest.raises(EOFError):
+        await write(withdraw=True)
     assert (keys(s3_server, name), uploads(s3_server, name)) == ([], 0)
     await write(withdraw=False)
     pieces = [piece async for piece in bucket.stream("large")]

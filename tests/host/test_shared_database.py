@@ -424,3 +424,13 @@ def test_a_wrong_password_is_not_repeated(postgres_server: PostgresServer) -> No
     handle.close()
     with pytest.raises(InvalidArgument, match="expected postgresql://"):
         parse_postgres_url("mysql://secret@host/x", "url")
+
+
+@pytest.mark.parametrize("option", ["sslmode=not-this-one", "target_session_attrs=not-this-one"])
+def test_an_invalid_option_of_the_url_is_refused_and_not_repeated(option: str) -> None:
+    address = parse_postgres_url(f"postgresql://user:secret@127.0.0.1:1/x?{option}", "url")
+    handle = PostgresHandle(address, to_postgres_profile(HOST_DATABASE))
+    with pytest.raises(InvalidArgument, match="has an invalid URL") as caught:
+        handle.use(lambda at: at.execute("SELECT 1"))
+    assert "not-this-one" not in str(caught.value)
+    handle.close()

@@ -131,7 +131,7 @@ def test_a_later_event_keeps_the_beginning_and_changes_the_rest() -> None:
     done, head = advance_head(KEY, HEAD, event(0, a=None, b="2"), expected=2, hook=None)
     assert done.event.seq == 3
     assert head == SessionHead(KEY, 3, START, START, {"b": "2"})
-    assert head.info.revision == 3
+    assert head.revision == 3
 
 
 @pytest.mark.parametrize(("head", "expected"), [(None, 1), (HEAD, 0), (HEAD, 1), (HEAD, 3)])

@@ -10,9 +10,10 @@ PREFIX/objects/NAME          an object in a bucket, with PREFIX/arriving, too; P
 import os
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 from uuid import uuid4
@@ -21,7 +22,7 @@ from openskills.arguments import check_arguments
 from openskills.artifacts.s3 import ONE_DAY, PART, ContentUpload, S3Bucket
 from openskills.artifacts.store import PIECE_BYTES, Content, split_content
 from openskills.concurrency import run_in_thread
-from openskills.errors import InvalidArgument, LimitExceeded, SkillError
+from openskills.errors import InvalidArgument, LimitExceeded
 from openskills.filesystem import (
     build_store_error,
     create_unnamed,
@@ -144,14 +145,14 @@ class DirectoryObjectStore:
         target = self._path(name)
         await self._run(self._prepare)
         async with aclosing(split_content(data, limit=MAX_OBJECT_BYTES)) as pieces:
-            writing = create_unnamed(self._arriving)
-            handle, path = await self._run(writing.__enter__)
+            held = ExitStack()
             try:
+                handle, path = await self._run(lambda: held.enter_context(create_unnamed(self._arriving)))
                 async for piece in pieces:
-                    await self._run(lambda piece=piece: write_all(handle, piece))
+                    await self._run(partial(write_all, handle, piece))
                 await self._run(lambda: self._commit(handle, target, lambda: os.replace(path, target)))
             finally:
-                await self._run(lambda: writing.__exit__(None, None, None))
+                await self._run(held.close)
 
     async def create(self, name: str, data: bytes) -> bool:
         """See `ObjectStore.create`."""
@@ -178,7 +179,7 @@ class DirectoryObjectStore:
         """See `ObjectStore.stream`."""
         path = self._path(name)
         try:
-            handle = await self._run(lambda: os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
+            handle = await self._run(lambda: os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), undo=os.close)
         except NotADirectoryError:
             raise FileNotFoundError(name) from None
         try:
@@ -243,9 +244,9 @@ class DirectoryObjectStore:
             else:
                 return
 
-    async def _run(self, work: Callable[[], T]) -> T:
+    async def _run(self, work: Callable[[], T], *, undo: Callable[[T], object] | None = None) -> T:
         try:
-            return await run_in_thread(work)
+            return await run_in_thread(work, undo=undo)
         except (FileNotFoundError, NotADirectoryError):
             raise
         except OSError as error:
@@ -302,40 +303,23 @@ class S3ObjectStore:
     async def list(self, prefix: str) -> Sequence[ObjectInfo]:
         """See `ObjectStore.list`."""
         below = f"{_to_key(prefix.rstrip('/'))}/" if prefix else f"{_OBJECTS}/"
-        async with aclosing(self._bucket.list_objects(below)) as found:
-            return tuple([ObjectInfo(one.key.removeprefix(f"{_OBJECTS}/"), one.size, one.at) async for one in found])
+        found = await self._bucket.list_all(below)
+        return tuple(ObjectInfo(one.key.removeprefix(f"{_OBJECTS}/"), one.size, one.at) for one in found)
 
     @check_arguments
     async def delete(self, names: Sequence[str]) -> None:
         """See `ObjectStore.delete`."""
         await self._bucket.delete([_to_key(name) for name in names])
 
-    async def _remove_abandoned(self) -> None:
-        """Remove what processes that have died were uploading."""
-        before = datetime.now(UTC) - ONE_DAY
-        async with aclosing(self._bucket.list_objects(f"{_ARRIVING}/")) as found:
-            abandoned = [one.key async for one in found if one.at < before]
-        await self._bucket.delete(abandoned)
-
     async def _prepare(self) -> None:
         if self._is_writable:
             return
-        await self._remove_abandoned()
-        # If the server lets us create the same key twice, it ignores the condition.
-        for _ in range(2):
-            if not await self._bucket.create(_FORMAT_KEY, _FORMAT):
-                found = await self._bucket.read(_FORMAT_KEY)
-                if found != _FORMAT:
-                    raise SkillError(
-                        f"{self.place} was written by another version of OpenSkill: its object {_FORMAT_KEY!r} does not"
-                        f" contain {_FORMAT.decode().strip()!r}; use another prefix or that version"
-                    )
-                self._is_writable = True
-                return
-        raise SkillError(
-            f"{self.place} ignores 'If-None-Match: *', so two machines could both create an object;"
-            " use a server with conditional writes"
-        )
+        # What processes that have died were uploading.
+        before = datetime.now(UTC) - ONE_DAY
+        arriving = await self._bucket.list_all(f"{_ARRIVING}/")
+        await self._bucket.delete([one.key for one in arriving if one.at < before])
+        await self._bucket.claim_layout(_FORMAT_KEY, _FORMAT, "two machines could both create an object")
+        self._is_writable = True
 
 
 def _to_key(name: str) -> str:

@@ -12,10 +12,11 @@ counts down because buckets list keys in order: the latest version comes first, 
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import groupby, takewhile
 from typing import Any
 from uuid import uuid4
@@ -159,6 +160,26 @@ class S3Bucket:
 
         return await self.run_in_thread(put)
 
+    async def claim_layout(self, key: str, layout: bytes, danger: str) -> None:
+        """Create the object with the version of a layout. Raises `SkillError` if it is there with another content.
+
+        Also if the server ignores the condition of `create`; `danger` says what could happen then.
+        """
+        # If the server lets us create the same key twice, it ignores the condition.
+        for _ in range(2):
+            if not await self.create(key, layout):
+                await self.check_layout(key, layout)
+                return
+        raise SkillError(f"{self.place} ignores 'If-None-Match: *', so {danger}; use a server with conditional writes")
+
+    async def check_layout(self, key: str, layout: bytes) -> None:
+        """Raise `SkillError` if the object with the version of a layout has another content; it may be missing."""
+        if await self.read(key) not in (None, layout):
+            raise SkillError(
+                f"{self.place} was written by another version of OpenSkill: its object {key!r} does not"
+                f" contain {layout.decode().strip()!r}; use another prefix or that version"
+            )
+
     async def put(self, key: str, data: bytes) -> None:
         """Write an object in one request."""
         await self.run_in_thread(lambda: _import_obstore().put(self._get_store(), key, data, use_multipart=False))
@@ -167,14 +188,13 @@ class S3Bucket:
         """Copy an object of at most 5 GiB on the server, atomically."""
         await self.run_in_thread(lambda: _import_obstore().copy(self._get_store(), source, target))
 
-    async def open_writer(self, key: str) -> "MultipartWriter":
-        """Write an object in parts."""
-        file = await self.run_in_thread(
+    async def open_writer(self, key: str) -> Any:
+        """A file of obstore that writes an object in parts; the object exists when the file is closed."""
+        return await self.run_in_thread(
             lambda: _import_obstore().open_writer(
                 self._get_store(), key, buffer_size=PART, max_concurrency=_MAX_CONCURRENT_PARTS
             )
         )
-        return MultipartWriter(self, key, file)
 
     async def read(self, key: str) -> bytes | None:
         """Read a small object; None if it does not exist."""
@@ -203,6 +223,11 @@ class S3Bucket:
             for start in range(0, len(whole), PIECE_BYTES):
                 yield whole[start : start + PIECE_BYTES]
 
+    async def list_all(self, prefix: str) -> list[S3Object]:
+        """The objects with this key prefix, sorted by key."""
+        async with aclosing(self.list_objects(prefix)) as found:
+            return [one async for one in found]
+
     async def list_objects(self, prefix: str) -> AsyncGenerator[S3Object]:
         """Yield the objects with this key prefix, sorted by key, one page at a time."""
         pages = await self.run_in_thread(
@@ -224,8 +249,22 @@ class S3Bucket:
         obstore's own awaitables are not used: a process that exits soon after one of them is sometimes aborted,
         because a Rust thread returns to an interpreter that has shut down.
         """
-        with self._translate_errors():
+        errors = _import_obstore().exceptions
+        try:
             return await to_the_end(work)
+        except FileNotFoundError as error:
+            if "NoSuchBucket" not in str(error):
+                raise
+            raise SkillError(f"{self.place}: the bucket does not exist; create it first", store=self.place) from None
+        except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
+            message = f"{self.place}: access denied: {_describe_error(error)}; check the credentials and permissions"
+            raise SkillError(message, store=self.place) from None
+        except errors.NotSupportedError as error:
+            message = f"{self.place} does not support a required operation: {_describe_error(error)}"
+            raise SkillError(message, store=self.place) from None
+        except errors.BaseError as error:
+            message = f"{self.place} failed or cannot be reached: {_describe_error(error)}; try again"
+            raise ArtifactsUnavailable(message, store=self.place) from None
 
     def _get_store(self) -> Any:
         if self._opened is None:
@@ -242,55 +281,6 @@ class S3Bucket:
                 # Without the message of obstore, which repeats the configuration.
                 raise InvalidArgument("url", f"{self.place}: invalid options in its URL") from None
         return self._opened
-
-    @contextmanager
-    def _translate_errors(self) -> Generator[None]:
-        """Translate errors of the server and the network to `SkillError`."""
-        errors = _import_obstore().exceptions
-        try:
-            yield
-        except FileNotFoundError as error:
-            if "NoSuchBucket" not in str(error):
-                raise
-            raise SkillError(f"{self.place}: the bucket does not exist; create it first", store=self.place) from None
-        except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
-            message = f"{self.place}: access denied: {_describe_error(error)}; check the credentials and permissions"
-            raise SkillError(message, store=self.place) from None
-        except errors.NotSupportedError as error:
-            message = f"{self.place} does not support a required operation: {_describe_error(error)}"
-            raise SkillError(message, store=self.place) from None
-        except errors.BaseError as error:
-            message = f"{self.place} failed or cannot be reached: {_describe_error(error)}; try again"
-            raise ArtifactsUnavailable(message, store=self.place) from None
-
-
-class MultipartWriter:
-    """Writes an object in parts; it exists after `close`."""
-
-    def __init__(self, bucket: S3Bucket, key: str, file: Any) -> None:
-        self._bucket = bucket
-        self._key = key
-        self._file = file
-        self._closed = False
-
-    async def write(self, piece: bytes) -> None:
-        """Append bytes; waits if the server is slow."""
-        await self._bucket.run_in_thread(lambda: self._file.write(piece))
-
-    async def close(self) -> None:
-        """Complete the upload."""
-        await self._bucket.run_in_thread(self._close)
-
-    async def abort(self) -> None:
-        """Discard the upload."""
-        # Incomplete parts would stay in the bucket, hidden and paid for; a complete object can be deleted.
-        await self._bucket.run_in_thread(self._close)
-        await self._bucket.delete([self._key])
-
-    def _close(self) -> None:
-        if not self._closed:
-            self._file.close()
-            self._closed = True
 
 
 def _describe_error(error: BaseException) -> str:
@@ -318,17 +308,17 @@ class VersionIndex:
     async def versions(self, owner: Owner, name: str) -> Sequence[VersionRecord]:
         """Every version of one name, oldest first."""
         return await _read_records(
-            self._bucket, select_undeleted(await _list_objects(self._bucket, name_prefix(owner, name)))[::-1]
+            self._bucket, select_undeleted(await self._bucket.list_all(name_prefix(owner, name)))[::-1]
         )
 
     async def list_latest(self, owner: Owner) -> Sequence[VersionRecord]:
         """The latest version of every name of an owner."""
-        names = group_by_name(await _list_objects(self._bucket, owner_prefix(owner)))
+        names = group_by_name(await self._bucket.list_all(owner_prefix(owner)))
         return await _read_records(self._bucket, [keys[0] for keys in names if not keys[0].is_mark])
 
     async def select_version(self, owner: Owner, name: str, version: int | None) -> VersionRecord:
         """One version, or the latest; raises `InvalidArgument` if it does not exist."""
-        found = select_undeleted(await _list_objects(self._bucket, name_prefix(owner, name)))
+        found = select_undeleted(await self._bucket.list_all(name_prefix(owner, name)))
         records = await _read_records(self._bucket, [one for one in found if version in (None, one.version)][:1])
         if not records:
             known = await _read_records(self._bucket, found[::-1])
@@ -380,13 +370,13 @@ async def sweep_bucket(bucket: S3Bucket, *, before: datetime) -> SweepResult:
     """Remove versions deleted before that time, and older unreferenced content."""
     kept: list[S3Object] = []
     gone: list[S3Object] = []
-    for keys in group_by_name(await _list_objects(bucket, NAMES)):
+    for keys in group_by_name(await bucket.list_all(NAMES)):
         here, there = partition_keys(keys, before=before)
         kept += here
         gone += there
     wanted = {record.content for record in await _read_records(bucket, kept)}
     # Listed last: content of a concurrent put is younger than `before`.
-    contents = await _list_objects(bucket, CONTENT)
+    contents = await bucket.list_all(CONTENT)
     unwanted = [one for one in contents if one.key not in wanted and one.at < before]
     await bucket.delete([one.key for one in unwanted])
     # Records after their content, so that an interrupted sweep leaves nothing that the next one cannot find.
@@ -412,11 +402,6 @@ async def _read_records(bucket: S3Bucket, found: Sequence[S3Object]) -> Sequence
     texts = await bucket.read_all([one.key for one in found])
     # Missing records were deleted and swept meanwhile.
     return [parse_record(text, one.key) for one, text in zip(found, texts, strict=True) if text is not None]
-
-
-async def _list_objects(bucket: S3Bucket, prefix: str) -> list[S3Object]:
-    async with aclosing(bucket.list_objects(prefix)) as found:
-        return [one async for one in found]
 
 
 class ContentUpload:
@@ -445,18 +430,22 @@ class ContentUpload:
         await self._bucket.put(self.key, b"".join(held))
 
     async def _write_in_parts(self, held: list[bytes], content: AsyncIterator[bytes]) -> None:
-        writer = await self._bucket.open_writer(self.key)
+        bucket = self._bucket
+        file = await bucket.open_writer(self.key)
         try:
             while held:
-                await writer.write(held.pop(0))
+                await bucket.run_in_thread(partial(file.write, held.pop(0)))
             async for piece in content:
                 self._count_piece(piece)
-                await writer.write(piece)
-            await writer.close()
+                await bucket.run_in_thread(partial(file.write, piece))
+            await bucket.run_in_thread(file.close)
         except BaseException:
+            # Incomplete parts would stay in the bucket, hidden and paid for; a complete object can be deleted.
             # If the server is failing, this may fail, too.
             with suppress(SkillError):
-                await writer.abort()
+                if not file.closed():
+                    await bucket.run_in_thread(file.close)
+                await bucket.delete([self.key])
             raise
 
     def _count_piece(self, piece: bytes) -> None:
@@ -554,26 +543,10 @@ class S3ArtifactStore:
 
     async def _prepare_to_read(self) -> None:
         if not self._readable:
-            self._check_format(await self._bucket.read(FORMAT_KEY))
+            await self._bucket.check_layout(FORMAT_KEY, FORMAT)
             self._readable = True
 
     async def _prepare_to_write(self) -> None:
-        if self._writable:
-            return
-        # If the server lets us create the same key twice, it ignores the condition.
-        for _ in range(2):
-            if not await self._bucket.create(FORMAT_KEY, FORMAT):
-                self._check_format(await self._bucket.read(FORMAT_KEY))
-                self._readable = self._writable = True
-                return
-        raise SkillError(
-            f"{self._bucket.place} ignores 'If-None-Match: *', so two versions could get the same number;"
-            " use a server with conditional writes"
-        )
-
-    def _check_format(self, found: bytes | None) -> None:
-        if found not in (None, FORMAT):
-            raise SkillError(
-                f"{self._bucket.place} was written by another version of OpenSkill: its object {FORMAT_KEY!r} does not"
-                f" contain {FORMAT.decode().strip()!r}; use another prefix or that version"
-            )
+        if not self._writable:
+            await self._bucket.claim_layout(FORMAT_KEY, FORMAT, "two versions could get the same number")
+            self._readable = self._writable = True

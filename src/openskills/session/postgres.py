@@ -14,6 +14,7 @@ from openskills.postgres import (
     URL_HINT,
     WRITE_MODE,
     build_begin,
+    count_changed_rows,
     import_asyncpg,
     translate_postgres_errors,
 )
@@ -88,10 +89,7 @@ class PostgresTransaction:
         """Execute a statement; returns the number of changed rows."""
         sql, arguments = query
         with translate_postgres_errors(self.place, SessionsUnavailable):
-            status = await self.connection.execute(sql, *arguments)
-        # Such as `DELETE 1`; statements that create tables have no number.
-        word = status.rpartition(" ")[2]
-        return int(word) if word.isdigit() else 0
+            return count_changed_rows(await self.connection.execute(sql, *arguments))
 
 
 class PostgresPool:

@@ -191,11 +191,6 @@ class SessionHead:
     updated: datetime
     state: Mapping[str, str]
 
-    @property
-    def info(self) -> SessionInfo:
-        """The list entry of the session."""
-        return SessionInfo(self.key, self.revision, self.begun, self.updated)
-
     def without_events(self) -> Session:
         """The session without its events."""
         return Session(self.key, self.state, (), self.revision)

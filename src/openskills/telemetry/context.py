@@ -102,7 +102,7 @@ FIELDS = "openskills_fields"
 
 _MAX_TEXT = 16 * 1024
 _MAX_DEPTH = 4
-_EVERY_RECORD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
+_EVERY_RECORD = {*logging.LogRecord("", 0, "", 0, "", (), None).__dict__, "message", "asctime", "taskName", FIELDS}
 _JSON = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -121,7 +121,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        for fields in (_collect_fields(record), _collect_extra(record), self._describe_exception(record)):
+        extra = {name: value for name, value in record.__dict__.items() if name not in _EVERY_RECORD}
+        for fields in (_collect_fields(record), extra, self._describe_exception(record)):
             for name, value in fields.items():
                 line.setdefault(name, value)
         here = TRACE_CONTEXT.get()
@@ -145,10 +146,6 @@ def _collect_fields(record: logging.LogRecord) -> Mapping[str, object]:
         return cast("Mapping[str, object]", own)
     here = TRACE_CONTEXT.get()
     return {"trace_id": here.trace_id, **here.fields} if here is not None else {}
-
-
-def _collect_extra(record: logging.LogRecord) -> Mapping[str, object]:
-    return {name: value for name, value in record.__dict__.items() if name not in _EVERY_RECORD and name != FIELDS}
 
 
 def _to_json_value(value: object, masker: Masker, depth: int = 0) -> object:

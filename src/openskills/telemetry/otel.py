@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
     from opentelemetry.metrics import Counter, Histogram
-    from opentelemetry.trace import Span, Tracer, TracerProvider
+    from opentelemetry.trace import Tracer, TracerProvider
 
 
 _SCOPE = "openskills"
@@ -26,8 +26,9 @@ class OtelSpan:
 
     __slots__ = ("_span", "_token")
 
-    def __init__(self, span: "Span") -> None:
-        self._span = span
+    def __init__(self, tracer: "Tracer", name: str, attributes: Mapping[str, PlainValue]) -> None:
+        """Start a child of the current span."""
+        self._span = tracer.start_span(name, attributes=attributes)
         self._token: Token[Context] | None = None
 
     @property
@@ -90,11 +91,6 @@ def find_tracer() -> "Tracer | None":
     if provider is not _tracer_cache.provider:
         _tracer_cache.tracer, _tracer_cache.provider = provider.get_tracer(_SCOPE, __version__), provider
     return _tracer_cache.tracer
-
-
-def start_otel_span(tracer: "Tracer", name: str, attributes: Mapping[str, PlainValue]) -> OtelSpan:
-    """Start a child of the current span."""
-    return OtelSpan(tracer.start_span(name, attributes=attributes))
 
 
 def current_trace_id() -> str:

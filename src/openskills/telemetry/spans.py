@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from openskills.telemetry import otel
 from openskills.telemetry.context import FIELDS, TRACE_CONTEXT, TraceContext, get_context, reset_variable
@@ -63,7 +63,7 @@ class Span:
     def end(self) -> None:
         """End the span; a `with` block does it. Safe to call twice; later calls are ignored."""
 
-    def __enter__(self) -> "Span":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -81,27 +81,36 @@ def span(name: str, attributes: Attributes | None = None, /, **more: Value) -> S
     An exception is recorded by its type (`error.type`), never by its message. If another task ends the work, call
     `end()` instead of using `with`; then the span has no children.
     """
-    tracer = otel.find_tracer()
-    if tracer is None and not _LOGGER.isEnabledFor(logging.INFO):
-        return _NOOP_SPAN
-    return _RecordedSpan(name, {**(attributes or {}), **more}, tracer)
+    return _start_recording(name, attributes, more) or _NOOP_SPAN
 
 
-class _RecordedSpan(Span):
-    __slots__ = ("_attributes", "_began", "_bound", "_ended", "_error", "_name", "_outer", "_recording", "_tokens")
+class _ErrorSpan(Span):
+    """Keeps only the type of an error."""
+
+    __slots__ = ("error",)
+
+    def __init__(self) -> None:
+        self.error = ""
+
+    def record_error(self, error: BaseException) -> None:
+        self.error = error_type(error)
+
+
+class _RecordedSpan(_ErrorSpan):
+    __slots__ = ("_attributes", "_began", "_bound", "_ended", "_name", "_outer", "_recording", "_tokens")
 
     def __init__(self, name: str, attributes: Attributes, tracer: "Tracer | None") -> None:
+        super().__init__()
         self._name = to_one_line(name)
         self._bound = get_context()
         self._outer = _OUTER.get()
         self._attributes = to_plain_attributes(attributes)
-        self._error = ""
         self._ended = False
         self._tokens: tuple[Token[TraceContext | None], Token[str]] | None = None
         self._recording: otel.OtelSpan | None = None
         if tracer is not None:
             marks = {_NAMES.get(key, f"openskills.{key}"): value for key, value in self._bound.fields.items()}
-            self._recording = otel.start_otel_span(tracer, self._name, {**marks, **self._attributes})
+            self._recording = otel.OtelSpan(tracer, self._name, {**marks, **self._attributes})
             if self._bound.adopt(self._recording.trace_id) != self._recording.trace_id:
                 self._recording.set({"openskills.trace_id": self._bound.trace_id})
         self._began = perf_counter()
@@ -119,19 +128,16 @@ class _RecordedSpan(Span):
             masked = get_masker(self._bound.secrets).mask_json({**(attributes or {}), **more})
             self._add(to_plain_attributes(masked, max_length=MAX_CONTENT))
 
-    def record_error(self, error: BaseException) -> None:
-        self._error = error_type(error)
-
     def end(self) -> None:
         if self._ended:
             return
         self._ended = True
         milliseconds = (perf_counter() - self._began) * 1000
         if self._recording is not None:
-            self._recording.end(self._error)
+            self._recording.end(self.error)
         self._write_line(milliseconds)
 
-    def __enter__(self) -> "Span":
+    def __enter__(self) -> Self:
         self._tokens = TRACE_CONTEXT.set(self._bound), _OUTER.set(self._name)
         if self._recording is not None:
             self._recording.enter()
@@ -156,7 +162,7 @@ class _RecordedSpan(Span):
 
     def _write_line(self, milliseconds: float) -> None:
         level = logging.DEBUG if self._outer else logging.INFO
-        level = logging.WARNING if self._error else level
+        level = logging.WARNING if self.error else level
         # At level WARNING nothing is logged: exceptions and results already report the failure.
         if not _LOGGER.isEnabledFor(min(level, logging.INFO)):
             return
@@ -166,47 +172,26 @@ class _RecordedSpan(Span):
             "span": self._name,
             "parent": self._outer or None,
             "duration_ms": round(milliseconds, 3),
-            "error": self._error or None,
+            "error": self.error or None,
             "attributes": self._attributes or None,
         }
         fields = {name: value for name, value in values.items() if value is not None}
-        failed = f" and failed: {self._error}" if self._error else ""
+        failed = f" and failed: {self.error}" if self.error else ""
         _LOGGER.log(level, "%s took %.1f ms%s", self._name, milliseconds, failed, extra={FIELDS: fields})
+
+
+def _start_recording(name: str, attributes: Attributes | None, more: Attributes) -> _RecordedSpan | None:
+    tracer = otel.find_tracer()
+    if tracer is None and not _LOGGER.isEnabledFor(logging.INFO):
+        return None
+    return _RecordedSpan(name, {**(attributes or {}), **more}, tracer)
 
 
 DURATION = "gen_ai.execute_tool.duration"
 
 
-class ToolCallSpan(Span):
-    """The span of a tool call. It keeps the error type for metrics even if the span is not recorded."""
-
-    __slots__ = ("_span", "error")
-
-    def __init__(self, span: Span) -> None:
-        self._span = span
-        self.error = ""
-
-    @property
-    def can_show(self) -> bool:
-        """See `Span.can_show`."""
-        return self._span.can_show
-
-    def set(self, attributes: Attributes | None = None, /, **more: Value) -> None:
-        """See `Span.set`."""
-        self._span.set(attributes, **more)
-
-    def show(self, attributes: Attributes | None = None, /, **more: Value) -> None:
-        """See `Span.show`."""
-        self._span.show(attributes, **more)
-
-    def record_error(self, error: BaseException) -> None:
-        """See `Span.record_error`."""
-        self.error = error_type(error)
-        self._span.record_error(error)
-
-
 @contextmanager
-def execute_tool(name: str, *, call_id: str | None = None, skill: str | None = None) -> Generator[ToolCallSpan]:
+def execute_tool(name: str, *, call_id: str | None = None, skill: str | None = None) -> Generator[Span]:
     """The span and metrics of one tool call.
 
     `name` and `skill` must be existing ones, because they are used as metric labels. Report an error that becomes a
@@ -221,8 +206,8 @@ def execute_tool(name: str, *, call_id: str | None = None, skill: str | None = N
         "gen_ai.tool.call.id": call_id,
         "gen_ai.skill.name": skill,
     }
-    with span(title, attributes) as watched:
-        call = ToolCallSpan(watched)
+    # The error is for metrics, even if the span is not recorded.
+    with _start_recording(title, attributes, {}) or _ErrorSpan() as call:
         try:
             yield call
         except BaseException as error:

@@ -205,15 +205,11 @@ async def _check_marks(trial: ExecutorTrial) -> None:
         expect(found == [f"out/after-{number}"], f"only out/after-{number} was put after the mark; listed are {found}")
     expect(marks == sorted(marks), f"later marks are not later: {marks}")
     await workspace.write("out/before-3", b"x")
-    found = await _list_since(workspace, marks[-1])
+    found = set(await list_paths(workspace, "out/**", since=marks[-1]))
     expect(
         found == {"out/after-9", "out/before-3"},
         f"writing the same content again is not a change, but {found} are listed",
     )
-
-
-async def _list_since(workspace: Workspace, mark: int) -> set[str]:
-    return set(await list_paths(workspace, "out/**", since=mark))
 
 
 FILES: tuple[Promise, ...] = (

@@ -252,17 +252,12 @@ def _answer_from_mapping(answers: Mapping[str, FakeRun]) -> Callable[[Command], 
     """The answer of a command line."""
 
     def answer(command: Command) -> FakeRun:
-        line = shlex.join(command.argv)
-        run = answers.get(line) or answers.get(_shell_text(command))
+        argv, line = command.argv, shlex.join(command.argv)
+        is_shell = len(argv) == 3 and argv[0] in _SHELLS and argv[1] in ("-c", "-lc")
+        run = answers.get(line) or answers.get(argv[2] if is_shell else "")
         if run is None:
             known = ", ".join(map(repr, answers)) or "none"
             raise InvalidArgument("command", f"{line!r} has no answer; there are {known}")
         return run
 
     return answer
-
-
-def _shell_text(command: Command) -> str:
-    argv = command.argv
-    is_shell = len(argv) == 3 and argv[0] in _SHELLS and argv[1] in ("-c", "-lc")
-    return argv[2] if is_shell else ""

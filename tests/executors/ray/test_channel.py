@@ -74,6 +74,23 @@ async def test_requests_are_answered_out_of_order_with_any_bytes_and_their_error
         channel.close()
 
 
+async def test_requests_that_are_cancelled_while_they_are_sent_leave_nothing_on_the_other_side() -> None:
+    async with serving() as (port, accepted):
+        channel = await connect(port)
+        # More than the system buffers, so that it cannot leave at once; and more rounds than may arrive together.
+        large = bytes(16 * 1024 * 1024)
+        for _ in range(70):
+            sending = asyncio.ensure_future(channel.call("echo", {}, large))
+            await asyncio.sleep(0)
+            sending.cancel()
+            await asyncio.wait([sending])
+            assert sending.cancelled()
+        assert await channel.call("echo", {}, b"x") == ({"name": "echo"}, b"x")
+        assert accepted[0] is not None
+        assert not accepted[0].is_closed
+        channel.close()
+
+
 async def test_a_driver_with_another_token_is_not_heard() -> None:
     async with serving() as (port, accepted):
         with pytest.raises(ChannelClosed, match="cannot connect"):

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from openskills.artifacts import Scope
-from openskills.errors import ExecutorUnavailable, InvalidArgument, InvalidSkill, TooManyRequests
+from openskills.errors import ExecutorUnavailable, ForbiddenPath, InvalidArgument, InvalidSkill, TooManyRequests
 from openskills.executors import Command, RunRequest
 from openskills.executors.commands import CommandRules, open_command_runner
 from openskills.executors.package_index import PackageIndex
 from openskills.executors.ray.client import RemoteWorkspace
 from openskills.executors.ray.executor import RayOptions
+from openskills.executors.ray.node import SkillUploads
 from openskills.executors.requests import InstallMode, PackageOptions
 from openskills.executors.staging.packages import PackageSet
+from openskills.executors.staging.snapshots import SnapshotStore
 from openskills.telemetry.metrics import counters
 from openskills.testing.checks import read_content
 from openskills.testing.executor import GROUPS, check_executor
@@ -210,17 +212,48 @@ async def test_packages_that_cannot_be_installed_on_a_node_are_explained(tmp_pat
         await runner.close()
 
 
-def count_received() -> int:
-    return sum(one.value for one in counters() if one.name == "openskills.ray.skills_received")
+async def test_a_workspace_leaves_a_drained_node_by_itself_although_it_could_not_be_saved_for_a_while(
+    tmp_path: Path,
+) -> None:
+    options = RayOptions(executor="local", lease=1.0, checkpoint_delay=0.05)
+    async with plain_cluster(tmp_path, options, nodes=2) as cluster:
+        storage = tmp_path / "storage"
+        cluster.settings = replace(cluster.settings, storage=str(storage))
+        # Nothing can be created below a file.
+        storage.write_bytes(b"")
+        async with cluster.executor() as executor:
+            failed = count_all("openskills.ray.failed_checkpoints")
+            workspace = await executor.open("kept")
+            await workspace.write("work/file", b"kept")
+            async with asyncio.timeout(60):
+                while count_all("openskills.ray.failed_checkpoints") == failed:
+                    await asyncio.sleep(0.02)
+                storage.unlink()
+                before = workspace.node
+                await executor.drain(before)
+                while workspace.node == before:
+                    await asyncio.sleep(0.02)
+            assert await read_content(workspace, "work/file") == b"kept"
+
+
+def count_all(name: str) -> int:
+    return sum(one.value for one in counters() if one.name == name)
+
+
+def test_a_skill_with_a_path_that_leaves_its_folder_leaves_nothing_on_the_node(tmp_path: Path) -> None:
+    uploads = SkillUploads(tmp_path / "uploads", SnapshotStore(tmp_path / "snapshots"))
+    with pytest.raises(ForbiddenPath):
+        uploads.begin([["d", "scripts", ""], ["f", "../escape", "0" * 64]])
+    assert list((tmp_path / "uploads").iterdir()) == []
 
 
 async def test_a_skill_is_sent_once_although_several_workspaces_of_a_node_need_it_at_once(tmp_path: Path) -> None:
     async with plain_cluster(tmp_path, RayOptions(executor="local")) as cluster, cluster.executor() as executor:
         snapshot = await executor.snapshot("demo", make_skill(tmp_path / "skill"))
         workspaces = [await executor.open(f"demo-{number}") for number in range(4)]
-        before = count_received()
+        before = count_all("openskills.ray.skills_received")
         await asyncio.gather(*(workspace.stage(snapshot) for workspace in workspaces))
-        assert count_received() == before + 1
+        assert count_all("openskills.ray.skills_received") == before + 1
 
 
 async def test_a_skill_that_is_staged_while_the_node_is_drained_is_staged_on_the_next_one(tmp_path: Path) -> None:

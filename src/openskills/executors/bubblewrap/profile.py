@@ -196,16 +196,11 @@ def to_words(argv: Sequence[str], *, terminal: bool) -> Sequence[str]:
     return [*reset, *(("/bin/bash", "-pc", 'exec -- "$@"', "bash") if "=" in argv[0] else ()), *argv]
 
 
-def create_memory_file(data: bytes) -> int:
-    """An anonymous file with this content, positioned at its start. The caller closes the descriptor."""
-    return _write_memory_file(data)
-
-
 class SealedMemoryFile:
     """An anonymous, immutable file for any number of readers."""
 
     def __init__(self, data: bytes) -> None:
-        self._descriptor = _write_memory_file(data, os.MFD_ALLOW_SEALING)
+        self._descriptor = create_memory_file(data, os.MFD_ALLOW_SEALING)
         seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
         fcntl.fcntl(self._descriptor, fcntl.F_ADD_SEALS, seals)
 
@@ -220,7 +215,8 @@ class SealedMemoryFile:
             self._descriptor = -1
 
 
-def _write_memory_file(data: bytes, flags: int = 0) -> int:
+def create_memory_file(data: bytes, flags: int = 0) -> int:
+    """An anonymous file with this content, positioned at its start. The caller closes the descriptor."""
     descriptor = os.memfd_create("openskills", os.MFD_CLOEXEC | flags)
     try:
         write_all(descriptor, data)

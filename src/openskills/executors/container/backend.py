@@ -15,7 +15,7 @@ import shutil
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -206,10 +206,10 @@ class LiveContainer:
     It belongs to the event loop in which it was started.
     """
 
-    def __init__(self, made: "_ContainerResources", control: Supervisor, mounted: int | None) -> None:
-        self.id = made.container
+    def __init__(self, container: str, control: Supervisor, mounted: int | None, resources: ExitStack) -> None:
+        self.id = container
         self.mounted = mounted
-        self._made = made
+        self._resources = resources
         self._control = control
         self._users = 0
         self._retired = False
@@ -230,26 +230,28 @@ class LiveContainer:
     ) -> "LiveContainer":
         """Create and start it. Raises `ExecutorUnavailable`; then nothing of it is left."""
         mounted = _find_inode(tree, skill)
-        made = _ContainerResources(engine)
+        resources = ExitStack()
         labels = ((WORKSPACE_LABEL, workspace), (HOST_LABEL, create_marker()))
 
-        def make() -> ContainerLink:
-            link = made.link = ContainerLink(tree.absolute().parent, *owner)
+        def make() -> tuple[str, ContainerLink]:
+            link = ContainerLink(tree.absolute().parent, *owner)
+            resources.callback(link.close)
             session = ContainerSession(
                 str(tree.absolute()), str(link.directory), *owner, skill if mounted else None, labels, packages
             )
-            made.container = engine.create(build_create_request(options, image, session))
+            container = engine.create(build_create_request(options, image, session))
+            resources.callback(_remove_container, engine, container)
             if options.runtime:
-                engine.check_runtime(made.container, options.runtime)
-            engine.start(made.container)
-            return link
+                engine.check_runtime(container, options.runtime)
+            engine.start(container)
+            return container, link
 
         try:
-            link = await run_in_thread(make)
-            connection = await link.accept(lambda: run_in_thread(lambda: engine.is_running(made.container)))
-            return cls(made, Supervisor(connection), mounted)
+            container, link = await run_in_thread(make)
+            connection = await link.accept(lambda: run_in_thread(lambda: engine.is_running(container)))
+            return cls(container, Supervisor(connection), mounted, resources)
         except BaseException:
-            await run_in_thread(made.remove)
+            await run_in_thread(resources.close)
             raise
 
     @property
@@ -304,7 +306,7 @@ class LiveContainer:
 
     async def _close(self) -> None:
         await self._control.close()
-        await run_in_thread(self._made.remove)
+        await run_in_thread(self._resources.close)
 
     def _check_alive(self) -> None:
         if not self._control.is_usable:
@@ -332,24 +334,10 @@ class LiveContainer:
             await self.close()
 
 
-class _ContainerResources:
-    """The parts of a container that exist so far, for removal after an error."""
-
-    def __init__(self, engine: ContainerEngine) -> None:
-        self.container = ""
-        self.link: ContainerLink | None = None
-        self._engine = engine
-
-    def remove(self) -> None:
-        """Remove all parts."""
-        try:
-            if self.container:
-                # Its first process ends without us; an unreachable engine removes it when it is back.
-                with suppress(ExecutorUnavailable):
-                    self._engine.remove(self.container)
-        finally:
-            if self.link:
-                self.link.close()
+def _remove_container(engine: ContainerEngine, container: str) -> None:
+    # Its first process ends without us; an unreachable engine removes it when it is back.
+    with suppress(ExecutorUnavailable):
+        engine.remove(container)
 
 
 class ContainerBackend:

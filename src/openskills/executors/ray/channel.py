@@ -13,7 +13,7 @@ import json
 import secrets
 import struct
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -86,7 +86,6 @@ class Channel:
         on_event: EventHandler | None = None,
         on_close: Callable[[str], None] | None = None,
         timeout: float = 30.0,
-        max_requests: int = _MAX_REQUESTS,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -94,7 +93,6 @@ class Channel:
         self._on_event = on_event
         self._on_close = on_close
         self._timeout = timeout
-        self._max_requests = max_requests
         self._loop = asyncio.get_running_loop()
         self._last_id = 0
         self._waiting: dict[int, asyncio.Future[Reply]] = {}
@@ -133,15 +131,17 @@ class Channel:
         self._waiting[number] = reply
         try:
             await self._send({"id": number, "call": name, "args": arguments}, body)
-            return await asyncio.shield(reply)
-        except asyncio.CancelledError:
-            if not reply.done() and not self._is_closed:
-                self._write({"cancel": number}, b"")
-                # What was cancelled has ended when the caller continues, unless the node does not answer.
-                await asyncio.wait([reply], timeout=_CANCEL_TIMEOUT)
-            if undo is not None and reply.done() and reply.exception() is None:
-                undo(reply.result()[0])
-            raise
+            try:
+                await self._drain()
+                return await asyncio.shield(reply)
+            except asyncio.CancelledError:
+                if not reply.done() and not self._is_closed:
+                    self._write({"cancel": number}, b"")
+                    # What was cancelled has ended when the caller continues, unless the node does not answer.
+                    await asyncio.wait([reply], timeout=_CANCEL_TIMEOUT)
+                if undo is not None and reply.done() and reply.exception() is None:
+                    undo(reply.result()[0])
+                raise
         finally:
             del self._waiting[number]
             if reply.done() and not reply.cancelled():
@@ -158,6 +158,7 @@ class Channel:
         if not self._is_closed:
             with suppress(ConnectionError):
                 await self._send({"event": name, "value": value}, body)
+                await self._drain()
 
     def post_event(self, name: str, value: Mapping[str, Any]) -> None:
         """Send a small event without waiting until it has left; does nothing if the connection is closed."""
@@ -248,8 +249,8 @@ class Channel:
     def _on_request(self, number: int, name: str, arguments: dict[str, Any], body: bytes) -> None:
         if self._handler is None or number in self._tasks:
             raise LimitExceeded("an unexpected request")
-        if len(self._tasks) >= self._max_requests:
-            refusal = TooManyRequests(f"more than {self._max_requests:,} requests at once; wait for some of them")
+        if len(self._tasks) >= _MAX_REQUESTS:
+            refusal = TooManyRequests(f"more than {_MAX_REQUESTS:,} requests at once; wait for some of them")
             self._write({"id": number, "error": error_to_json(refusal)}, b"")
             return
         task = self._loop.create_task(self._answer(self._handler, number, name, arguments, body))
@@ -259,6 +260,7 @@ class Channel:
     async def _answer(self, handler: Handler, number: int, name: str, arguments: dict[str, Any], body: bytes) -> None:
         value, data = await handler(name, arguments, body)
         await self._send({"id": number, "value": value}, data)
+        await self._drain()
 
     def _on_answered(self, number: int, task: asyncio.Task[None]) -> None:
         del self._tasks[number]
@@ -267,23 +269,25 @@ class Channel:
             self._write({"id": number, "error": error_to_json(error)}, b"")
 
     async def _send(self, header: Mapping[str, Any], body: bytes) -> None:
+        """Write a message; if this raises, also because of a cancellation, the other side ignores what has left."""
         if len(body) > MAX_MESSAGE:
             raise LimitExceeded(f"{len(body):,} bytes at once; the maximum through Ray is {MAX_MESSAGE:,}")
-        rest = memoryview(body)
-        if len(rest) > PIECE_BYTES:
-            self._last_id += 1
-            number = self._last_id
+        self._last_id += 1
+        number, rest = self._last_id, memoryview(body)
+        try:
             while len(rest) > PIECE_BYTES:
                 self._writer.write(_HEAD.pack(_MORE, number, 0, PIECE_BYTES))
                 self._writer.write(rest[:PIECE_BYTES])
                 rest = rest[PIECE_BYTES:]
                 await self._drain()
-            self._write(header, bytes(rest), number)
-        else:
-            self._write(header, body)
-        await self._drain()
+            self._write(header, rest, number)
+        except BaseException:
+            if len(rest) < len(body) and not self._is_closed:
+                # It would keep the pieces until the connection ends.
+                self._write({}, b"", number)
+            raise
 
-    def _write(self, header: Mapping[str, Any], body: bytes, number: int = 0) -> None:
+    def _write(self, header: Mapping[str, Any], body: bytes | memoryview, number: int = 0) -> None:
         text = json.dumps(header, separators=(",", ":")).encode("ascii")
         if len(text) > MAX_HEADER:
             raise LimitExceeded(f"{len(text):,} bytes of arguments; the maximum through Ray is {MAX_HEADER:,}")
@@ -320,21 +324,17 @@ async def open_channel(
     connect_timeout: float,
 ) -> Channel:
     """Connect to a node and prove that both sides know its token. Raises `ChannelClosed`."""
-    writer: asyncio.StreamWriter | None = None
-    try:
-        async with asyncio.timeout(connect_timeout):
-            reader, writer = await asyncio.open_connection(host, port)
-            await _greet(reader, writer, token, is_server=False)
-            return Channel(reader, writer, on_event=on_event, on_close=on_close, timeout=timeout)
-    except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-        if writer is not None:
-            writer.close()
-        what = "timed out" if isinstance(error, TimeoutError) else str(error)
-        raise ChannelClosed(f"cannot connect to the node at {host}:{port}: {what}") from None
-    except BaseException:
-        if writer is not None:
-            writer.close()
-        raise
+    with ExitStack() as on_failure:
+        try:
+            async with asyncio.timeout(connect_timeout):
+                reader, writer = await asyncio.open_connection(host, port)
+                on_failure.callback(writer.close)
+                await _greet(reader, writer, token, is_server=False)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            what = "timed out" if isinstance(error, TimeoutError) else str(error)
+            raise ChannelClosed(f"cannot connect to the node at {host}:{port}: {what}") from None
+        on_failure.pop_all()
+        return Channel(reader, writer, on_event=on_event, on_close=on_close, timeout=timeout)
 
 
 async def accept_channel(
@@ -389,12 +389,12 @@ def error_from_json(value: Any) -> Exception:
     if name == "OSError":
         number = int(value["errno"])
         return OSError(number if number in errno.errorcode else errno.EIO, message)
-    if name in (WorkspaceMoved.__name__, InvalidSkill.__name__):
-        return WorkspaceMoved(message) if name == WorkspaceMoved.__name__ else InvalidSkill(message)
-    found = getattr(errors, name, None)
-    plain = isinstance(found, type) and issubclass(found, SkillError) and found.__init__ is SkillError.__init__
-    kind = cast("type[SkillError]", found) if plain else ExecutorUnavailable
-    return kind(message)
+    found = WorkspaceMoved if name == WorkspaceMoved.__name__ else getattr(errors, name, None)
+    # Others need more than a message.
+    plain = (SkillError.__init__, InvalidSkill.__init__)
+    if isinstance(found, type) and issubclass(found, SkillError) and found.__init__ in plain:
+        return found(message)
+    return ExecutorUnavailable(message)
 
 
 _COMMAND_FIELDS = tuple(field.name for field in fields(Command) if field.name != "stdin")
@@ -405,7 +405,7 @@ def command_to_json(command: Command) -> dict[str, Any]:
     value = {name: getattr(command, name) for name in _COMMAND_FIELDS}
     value |= {"env": dict(command.env), "secrets": dict(command.secrets), "limits": asdict(command.limits)}
     value["terminal"] = None if command.terminal is None else [command.terminal.rows, command.terminal.columns]
-    return value | {"packages": environment_to_json(command.packages)}
+    return value | {"packages": asdict(command.packages)}
 
 
 def command_from_json(value: Mapping[str, Any], stdin: bytes) -> Command:
@@ -420,13 +420,8 @@ def command_from_json(value: Mapping[str, Any], stdin: bytes) -> Command:
     return Command(stdin=stdin, **given)
 
 
-def environment_to_json(environment: PackageEnvironment) -> dict[str, Any]:
-    """An environment of packages as a JSON value."""
-    return asdict(environment)
-
-
 def environment_from_json(value: Mapping[str, Any]) -> PackageEnvironment:
-    """The environment that `environment_to_json` has written."""
+    """The environment of packages whose fields are a JSON value."""
     variables = tuple((str(name), str(text)) for name, text in value["variables"])
     return PackageEnvironment(tuple(value["mounts"]), tuple(value["path"]), variables, value["node_modules"])
 

@@ -328,16 +328,21 @@ class RemoteWorkspace:
         snapshots: SnapshotStore,
         journal: Path,
         *,
-        requests: "SharedRequests | None" = None,
+        requests: SharedRequests | None = None,
         on_change: Callable[["RemoteWorkspace"], None] | None = None,
         on_save: Callable[["RemoteWorkspace"], Awaitable[None]] | None = None,
         on_close: Callable[["RemoteWorkspace"], Awaitable[None]] | None = None,
     ) -> None:
-        self._id = id_
-        self._attachment = attachment
+        self.id = id_
+        """The id in the cluster."""
+        self.attachment = attachment
+        """Where it is now."""
+        self.journal = journal
+        """See `RequestKeeper.journal`."""
+        self.is_closed = False
+        """Whether it can no longer be used."""
         self._attach = attach
         self._snapshots = snapshots
-        self._journal = journal
         self._requests = requests
         self._on_change = on_change
         self._on_save = on_save
@@ -347,53 +352,32 @@ class RemoteWorkspace:
         self._marked_skills: dict[int, str] = {}
         self._wanted: dict[PackageEnvironment, dict[str, Any]] = {}
         self._attaching = asyncio.Lock()
-        self._is_closed = False
         self._is_stale = False
         self._has_run_commands = False
 
     @property
-    def id(self) -> str:
-        """The id in the cluster."""
-        return self._id
-
-    @property
     def root(self) -> str:
         """See `Workspace.root`."""
-        return self._attachment.root
+        return self.attachment.root
 
     @property
     def isolation(self) -> Isolation:
         """See `Workspace.isolation`."""
-        return self._attachment.isolation
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it can no longer be used."""
-        return self._is_closed
+        return self.attachment.isolation
 
     @property
     def node(self) -> str:
         """The node that has it now."""
-        return self._attachment.client.address.node
-
-    @property
-    def attachment(self) -> WorkspaceAttachment:
-        """Where it is now."""
-        return self._attachment
-
-    @property
-    def journal(self) -> Path:
-        """See `RequestKeeper.journal`."""
-        return self._journal
+        return self.attachment.client.address.node
 
     async def claim_request(self, request_id: str) -> bool:
         """See `RequestKeeper.claim_request`. Without a store, other drivers do not know the requests of this one."""
-        return self._requests is None or await self._requests.claim(self._id, request_id)
+        return self._requests is None or await self._requests.claim(self.id, request_id)
 
     async def release_request(self, request_id: str) -> None:
         """See `RequestKeeper.release_request`."""
         if self._requests is not None:
-            await self._requests.release(self._id, request_id)
+            await self._requests.release(self.id, request_id)
 
     async def stage(self, snapshot: SkillSnapshot) -> int:
         """See `Workspace.stage`. The files are sent once to each node."""
@@ -432,7 +416,8 @@ class RemoteWorkspace:
         if isinstance(data, bytes) and len(data) <= _CHUNK:
             value, _ = await self._call("write", arguments, data)
         else:
-            value = await self._write_pieces(arguments, data)
+            attachment, (handle, _) = await self._request("write_begin", arguments)
+            value = await send_pieces(attachment.client, str(handle), data)
         self._report_change()
         return file_from_json(value)
 
@@ -454,12 +439,12 @@ class RemoteWorkspace:
     @asynccontextmanager
     async def open(self, path: str) -> AsyncGenerator[WorkspaceFileReader]:
         """See `Workspace.open`."""
-        attachment, (value, first) = await self._request("open_file", {"path": path}, undo=_close_file)
+        attachment, (value, first) = await self._request("open_file", {"path": path}, undo=close_file)
         client = attachment.client
         try:
-            yield WorkspaceFileReader(file_from_json(value["info"]), _iterate_file(client, value["handle"], first))
+            yield WorkspaceFileReader(file_from_json(value["info"]), receive_pieces(client, value["handle"], first))
         finally:
-            _close_file(client, value)
+            close_file(client, value)
 
     async def mark(self) -> int:
         """See `Workspace.mark`."""
@@ -491,25 +476,25 @@ class RemoteWorkspace:
 
     async def move(self) -> None:
         """Open it where the directory says now, with its files. Raises `SkillError` if that is impossible."""
-        if self._is_closed:
+        if self.is_closed:
             return
         # The node may say that nothing runs before the result of a command is here: save in any case.
         self._report_change()
         # A change that begins meanwhile is refused by the draining node, and waits for this.
         self._is_stale = True
         attachment = await self._get_attachment()
-        if self._is_closed:
+        if self.is_closed:
             await self._close_there(attachment)
 
     async def close(self) -> None:
         """See `Workspace.close`. Changes are saved first."""
-        if self._is_closed:
+        if self.is_closed:
             return
         if self._has_run_commands:
             # Commands may be running, or have ended this moment: save in any case.
             self._report_change()
-        self._is_closed = True
-        attachment = self._attachment
+        self.is_closed = True
+        attachment = self.attachment
         if not attachment.is_lost:
             await shield_until_done(self._close_there(attachment))
 
@@ -536,22 +521,22 @@ class RemoteWorkspace:
         return notes
 
     def _report_change(self) -> None:
-        if self._on_change is not None and not self._is_closed:
+        if self._on_change is not None and not self.is_closed:
             self._on_change(self)
 
     async def _get_attachment(self) -> WorkspaceAttachment:
-        if self._is_closed:
+        if self.is_closed:
             raise ExecutorUnavailable(_CLOSED)
-        if not self._attachment.is_lost and not self._is_stale:
-            return self._attachment
+        if not self.attachment.is_lost and not self._is_stale:
+            return self.attachment
         async with self._attaching:
-            if self._attachment.is_lost or self._is_stale:
-                attachment = await self._attach(self._attachment)
+            if self.attachment.is_lost or self._is_stale:
+                attachment = await self._attach(self.attachment)
                 for snapshot in self._staged.values():
                     await self._stage(attachment, snapshot)
-                self._attachment, self._is_stale = attachment, False
+                self.attachment, self._is_stale = attachment, False
                 self._notes += attachment.notes
-        return self._attachment
+        return self.attachment
 
     async def _call(self, name: str, arguments: dict[str, Any], body: bytes = b"") -> Reply:
         _, reply = await self._request(name, arguments, body)
@@ -586,20 +571,16 @@ class RemoteWorkspace:
                 return attachment, await action(attachment)
             except WorkspaceMoved:
                 # Nothing was executed, so that it may be repeated elsewhere.
-                if self._is_closed:
+                if self.is_closed:
                     raise ExecutorUnavailable(_CLOSED) from None
-                if attachment is self._attachment:
+                if attachment is self.attachment:
                     self._is_stale = True
         raise ExecutorUnavailable("the workspace was moved several times; try again later")
-
-    async def _write_pieces(self, arguments: dict[str, Any], data: Content) -> Any:
-        attachment, (handle, _) = await self._request("write_begin", arguments)
-        return await send_pieces(attachment.client, str(handle), data)
 
     async def _stage(self, attachment: WorkspaceAttachment, snapshot: SkillSnapshot) -> int:
         arguments = name_workspace(attachment) | {"name": snapshot.name, "digest": snapshot.digest}
         arguments |= {"files": snapshot.files, "size": snapshot.size}
-        # Once to each node, also if several workspaces need it at once.
+        # Sent once, also if several workspaces need it at the same time.
         async with attachment.client.offers.setdefault(snapshot.digest, asyncio.Lock()):
             value, _ = await attachment.client.call("stage", arguments)
             if "missing" in value:
@@ -646,38 +627,29 @@ async def send_pieces(client: NodeClient, handle: str, data: Content) -> Any:
     return value
 
 
-async def receive_pieces(client: NodeClient, handle: str) -> AsyncGenerator[bytes]:
-    """Receive the content of an open file."""
-    try:
-        while True:
-            _, piece = await client.call("read_file", {"handle": handle})
-            if not piece:
-                return
-            yield piece
-    finally:
-        client.notify("close_file", {"handle": handle})
+async def receive_pieces(client: NodeClient, handle: str | None, first: bytes = b"") -> AsyncGenerator[bytes]:
+    """Receive the content of an open file after its `first` bytes. Without a handle, there is no more."""
+    if first:
+        yield first
+    while handle is not None:
+        _, piece = await client.call("read_file", {"handle": handle})
+        if not piece:
+            return
+        yield piece
+
+
+def close_file(client: NodeClient, value: Any) -> None:
+    """Close the file that a reply has opened, if it has."""
+    if value["handle"] is not None:
+        client.notify("close_file", {"handle": value["handle"]})
 
 
 def _add_epoch(mark: int, attachment: WorkspaceAttachment) -> int:
     return attachment.epoch << _MARK_BITS | mark
 
 
-def _close_file(client: NodeClient, value: Any) -> None:
-    if value["handle"] is not None:
-        client.notify("close_file", {"handle": value["handle"]})
-
-
 def _kill_process(client: NodeClient, value: Any) -> None:
     client.notify("kill", {"process": value})
-
-
-async def _iterate_file(client: NodeClient, handle: str | None, first: bytes) -> AsyncGenerator[bytes]:
-    piece = first
-    while piece:
-        yield piece
-        if handle is None:
-            return
-        _, piece = await client.call("read_file", {"handle": handle})
 
 
 async def _iterate_content(data: Content) -> AsyncGenerator[bytes]:

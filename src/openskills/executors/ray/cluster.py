@@ -9,7 +9,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,11 +17,7 @@ from openskills.errors import ExecutorUnavailable, InvalidArgument, MissingExtra
 from openskills.executors.open import is_ray
 from openskills.executors.ray.channel import error_from_json, error_to_json
 from openskills.executors.ray.executor import RESOURCE, RETRY_PAUSE, NodeAgent, RayExecutor, RayOptions
-from openskills.executors.ray.placement import (
-    LOST_FACTOR,
-    ClusterDirectory,
-    DirectoryClient,
-)
+from openskills.executors.ray.placement import LOST_FACTOR, ClusterDirectory, DirectoryClient
 from openskills.settings import Settings
 
 _DIRECTORY = "openskills-directory"
@@ -42,10 +37,7 @@ def open_ray_executor(settings: Settings, address: str | None = None, **options:
     `options` are fields of `RayOptions`. Nothing is connected before the first use. If this process is connected to Ray
     already, that cluster is used. Raises `MissingExtra` if Ray is not installed.
     """
-    _import_ray()
-    chosen = replace(RayOptions(executor=settings.ray_executor), **options)
-    where = address or settings.environment.get("RAY_ADDRESS") or "auto"
-    return RayExecutor(settings, lambda: connect_directory(where, chosen), chosen)
+    return _open_executor(settings, address, replace(RayOptions(executor=settings.ray_executor), **options))
 
 
 def open_cluster(settings: Settings, name: str, namespace: str) -> RayExecutor:
@@ -55,11 +47,16 @@ def open_cluster(settings: Settings, name: str, namespace: str) -> RayExecutor:
     """
     if not is_ray(name):
         raise InvalidArgument("executor", f"{name!r} is not a cluster; use ray, ray:HOST:PORT or ray://HOST:PORT")
-    _import_ray()
-    options = RayOptions(namespace=namespace)
     address = name if name.startswith("ray://") else name[4:] or None
+    return _open_executor(settings, address, RayOptions(namespace=namespace), must_exist=True)
+
+
+def _open_executor(
+    settings: Settings, address: str | None, options: RayOptions, *, must_exist: bool = False
+) -> RayExecutor:
+    _import_ray()
     where = address or settings.environment.get("RAY_ADDRESS") or "auto"
-    return RayExecutor(settings, lambda: connect_directory(where, options, must_exist=True), options)
+    return RayExecutor(settings, lambda: connect_directory(where, options, must_exist=must_exist), options)
 
 
 def connect_directory(address: str, options: RayOptions, *, must_exist: bool = False) -> DirectoryClient:
@@ -75,7 +72,6 @@ def connect_directory(address: str, options: RayOptions, *, must_exist: bool = F
                 f"the cluster at {address!r} has no nodes of OpenSkill in the namespace {options.namespace!r}; "
                 "they are started when a host or a program uses the executor `ray` for the first time"
             )
-        fields = {**asdict(options), "state_dir": str(options.state_dir) if options.state_dir else None}
         actor = (
             ray.remote(DirectoryActor)
             .options(
@@ -87,7 +83,7 @@ def connect_directory(address: str, options: RayOptions, *, must_exist: bool = F
                 max_restarts=-1,
                 max_concurrency=1000,
             )
-            .remote(fields)
+            .remote(asdict(options))
         )
     except ImportError:
         # Ray imports gRPC only for Ray Client.
@@ -269,9 +265,7 @@ class NodeActor:
 
     def __init__(self, node: str, options: dict[str, Any]) -> None:
         self._node = node
-        given = dict(options)
-        given["state_dir"] = Path(given["state_dir"]) if given["state_dir"] else None
-        self._options = RayOptions(**given)
+        self._options = RayOptions(**options)
         self._agent: NodeAgent | None = None
 
     async def start(self) -> str:

@@ -18,7 +18,7 @@ from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from openskills.arguments import check_arguments
-from openskills.artifacts.objects import ObjectInfo, ObjectStore
+from openskills.artifacts.objects import ObjectStore
 from openskills.artifacts.open import open_object_store
 from openskills.concurrency import CrossLoopLock, LoopLocal, run_in_thread
 from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError
@@ -31,18 +31,13 @@ from openskills.executors.ray.client import (
     RemoteWorkspace,
     SharedRequests,
     WorkspaceAttachment,
+    close_file,
     name_workspace,
     receive_pieces,
     send_pieces,
 )
 from openskills.executors.ray.node import NodeServer, list_epochs
-from openskills.executors.ray.placement import (
-    LOST_FACTOR,
-    DirectoryClient,
-    NodeLease,
-    NodeLimits,
-    read_clock,
-)
+from openskills.executors.ray.placement import LOST_FACTOR, DirectoryClient, NodeLease, NodeLimits, read_clock
 from openskills.executors.records.leases import WorkspaceStore
 from openskills.executors.spec import Isolation, SkillSnapshot
 from openskills.executors.staging.snapshots import SnapshotStore
@@ -288,7 +283,8 @@ class WorkspaceCheckpoints:
 
     async def restore(self, attachment: WorkspaceAttachment) -> datetime | None:
         """Write the last checkpoint of an older epoch to a new workspace; returns when it was saved, or None."""
-        saved = [one for one in await self._list(attachment.id) if _read_epoch_name(one.name) < attachment.epoch]
+        stored = await self._store.list(f"{_CHECKPOINTS}/{attachment.id}")
+        saved = [one for one in stored if int(one.name.rpartition("/")[2].partition("-")[0]) < attachment.epoch]
         if not saved:
             return None
         handle, _ = await attachment.client.call("import_begin", name_workspace(attachment))
@@ -300,7 +296,7 @@ class WorkspaceCheckpoints:
     async def remove(self, id_: str) -> bool:
         """Remove the checkpoints of a workspace; false if there are none."""
         self.close(id_)
-        saved = await self._list(id_)
+        saved = await self._store.list(f"{_CHECKPOINTS}/{id_}")
         await self._store.delete([one.name for one in saved])
         return bool(saved)
 
@@ -321,17 +317,15 @@ class WorkspaceCheckpoints:
         if value["handle"] is None:
             return
         name = f"{_CHECKPOINTS}/{attachment.id}/{attachment.epoch:020d}-{time.time_ns():020d}"
-        await self._store.put(name, receive_pieces(client, str(value["handle"])))
+        try:
+            await self._store.put(name, receive_pieces(client, str(value["handle"])))
+        finally:
+            # Also if the store failed before it read anything.
+            close_file(client, value)
         state.fingerprint = str(value["fingerprint"])
         count("openskills.ray.saved_workspaces")
-        await self._store.delete([one.name for one in await self._list(attachment.id) if one.name < name])
-
-    async def _list(self, id_: str) -> list[ObjectInfo]:
-        return sorted(await self._store.list(f"{_CHECKPOINTS}/{id_}"), key=lambda one: one.name)
-
-
-def _read_epoch_name(name: str) -> int:
-    return int(name.rpartition("/")[2].partition("-")[0])
+        stored = await self._store.list(f"{_CHECKPOINTS}/{attachment.id}")
+        await self._store.delete([one.name for one in stored if one.name < name])
 
 
 class RayExecutor:
@@ -426,8 +420,7 @@ class RayExecutor:
             for workspace in self._open.values():
                 await workspace.close()
                 self._checkpoints.close(workspace.id)
-        clients = await self._clients.pop()
-        for client in (clients or {}).values():
+        for client in (await self._clients.pop() or {}).values():
             await client.close()
         for workspace in self._open.values():
             await workspace.close()

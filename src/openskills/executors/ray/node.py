@@ -10,18 +10,13 @@ import hashlib
 import secrets
 import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AsyncExitStack, ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from openskills.concurrency import run_in_thread, shield_until_done
-from openskills.errors import (
-    ExecutorUnavailable,
-    InvalidArgument,
-    SkillError,
-    TooManyRequests,
-)
+from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError, TooManyRequests
 from openskills.executors.checkpoints import apply_skill_changes, export_files, find_saved_files, import_files
 from openskills.executors.environments import PackageBuilder
 from openskills.executors.files.descriptors import delete_tree
@@ -32,7 +27,6 @@ from openskills.executors.ray.channel import (
     WorkspaceMoved,
     accept_channel,
     command_from_json,
-    environment_to_json,
     error_to_json,
     file_to_json,
     listing_to_json,
@@ -40,8 +34,9 @@ from openskills.executors.ray.channel import (
     result_to_message,
 )
 from openskills.executors.ray.placement import NodeLease, NodeLimits
-from openskills.executors.spec import ENVIRONMENTS, Command, CommandResult, OutputStream, SkillSnapshot
+from openskills.executors.spec import ENVIRONMENTS, Command, OutputStream, SkillSnapshot
 from openskills.executors.staging.mount import read_record
+from openskills.executors.staging.packages import PackageSet
 from openskills.executors.staging.snapshots import SnapshotEntryKind, SnapshotStore, check_skill_name, scan_folder
 from openskills.executors.workspace import DirectoryExecutor, DirectoryWorkspace
 from openskills.filesystem import make_private, replace_file
@@ -50,7 +45,6 @@ from openskills.settings import Settings
 from openskills.telemetry.metrics import count
 
 _EPOCH_FILE = "epoch"
-_NO_BYTES = b""
 _MAX_ENDED = 1000
 
 
@@ -82,12 +76,13 @@ class NodeServer:
         settings: Settings,
         *,
         token: bytes,
-        lease: NodeLease | None = None,
-        limits: NodeLimits | None = None,
-        timeout: float = 30.0,
+        lease: NodeLease,
+        limits: NodeLimits,
+        timeout: float,
     ) -> None:
         self.executor = executor
-        self.limits = limits or NodeLimits()
+        self.lease = lease
+        self.limits = limits
         self.settings = settings
         self.snapshots = SnapshotStore(settings.state_dir / "snapshots")
         self.skills = SkillUploads(settings.state_dir / "uploads", self.snapshots)
@@ -98,7 +93,6 @@ class NodeServer:
         self.is_draining = False
         self._freed = asyncio.Condition()
         self._token = token
-        self._lease = lease
         self._timeout = timeout
         self._sessions: set[NodeSession] = set()
         self._server: asyncio.Server | None = None
@@ -114,11 +108,6 @@ class NodeServer:
             self._server.close()
         await asyncio.gather(*(session.close() for session in list(self._sessions)))
         await self.executor.close()
-
-    async def check_lease(self) -> None:
-        """Raises `WorkspaceMoved` if workspaces of this node may have been reopened elsewhere."""
-        if self._lease is not None:
-            await self._lease.check()
 
     async def drop(self, ids: Iterable[str]) -> None:
         """Close and remove workspaces that have been reopened elsewhere. Their commands are killed."""
@@ -197,19 +186,22 @@ class SkillUploads:
         make_private(self._directory)
         upload = SkillUpload(self._directory / secrets.token_hex(8), {})
         upload.folder.mkdir(mode=0o700)
-        for position, (kind, path, detail) in enumerate(entries):
-            target = upload.folder / str(parse_relative(path, field="skill"))
-            if kind == SnapshotEntryKind.DIRECTORY:
-                target.mkdir(mode=0o700)
-            elif kind == SnapshotEntryKind.LINK:
-                upload.links[target] = str(detail)
-            else:
-                digest, known = str(detail), self._places.get(str(detail))
-                upload.files[position] = (target, digest, bool(kind == "x"))
-                with suppress(FileNotFoundError):
-                    if known is not None:
-                        shutil.copyfile(known, target)
-                        upload.write(position, b"")
+        with ExitStack() as on_failure:
+            on_failure.callback(upload.remove)
+            for position, (kind, path, detail) in enumerate(entries):
+                target = upload.folder / str(parse_relative(path, field="skill"))
+                if kind == SnapshotEntryKind.DIRECTORY:
+                    target.mkdir(mode=0o700)
+                elif kind == SnapshotEntryKind.LINK:
+                    upload.links[target] = str(detail)
+                else:
+                    digest, known = str(detail), self._places.get(str(detail))
+                    upload.files[position] = (target, digest, bool(kind == "x"))
+                    with suppress(FileNotFoundError):
+                        if known is not None:
+                            shutil.copyfile(known, target)
+                            upload.write(position, b"")
+            on_failure.pop_all()
         return upload
 
     def finish(self, upload: "SkillUpload", digest: str) -> None:
@@ -301,7 +293,8 @@ class NodeSession:
         self._writes: dict[str, _FileWrite] = {}
         self._uploads: dict[str, SkillUpload] = {}
         self._is_closed = False
-        self._calls: dict[str, Callable[[dict[str, Any], bytes], Awaitable[Reply]]] = {
+        # They return a JSON value, or a `Reply` if bytes belong to it.
+        self._calls: dict[str, Callable[[dict[str, Any], bytes], Awaitable[Any]]] = {
             "open": self._open,
             "settle": self._settle,
             "export": self._export,
@@ -309,7 +302,7 @@ class NodeSession:
             "kill_workspace": self._kill_workspace,
             "close": self._close_workspace,
             "remove_workspace": self._remove_workspace,
-            "leave": self._leave,
+            "leave": lambda _, __: self._release(),
             "stage": self._stage,
             "find_packages": self._find_packages,
             "install_packages": self._install_packages,
@@ -327,16 +320,16 @@ class NodeSession:
             "open_file": self._open_file,
             "read_file": self._read_file,
             "close_file": self._close_file,
-            "mark": self._mark,
+            "mark": lambda arguments, _: self._find(arguments).workspace.mark(),
             "list": self._list,
             "usage": self._usage,
             "start": self._start,
-            "input": self._write_input,
-            "close_input": self._close_input,
+            "input": lambda arguments, body: self._find_process(arguments).write(body),
+            "close_input": lambda arguments, _: self._find_process(arguments).close_input(),
             "read": self._read,
-            "is_waiting": self._is_waiting,
+            "is_waiting": lambda arguments, _: self._find_process(arguments).is_waiting(),
             "resize": self._resize,
-            "kill": self._kill,
+            "kill": lambda arguments, _: self._find_process(arguments).kill(),
         }
 
     async def handle(self, name: str, arguments: dict[str, Any], body: bytes) -> Reply:
@@ -345,9 +338,10 @@ class NodeSession:
         if call is None:
             raise InvalidArgument("call", f"unknown request {name[:80]!r}; use the same version on all machines")
         try:
-            return await call(arguments, body)
+            found = await call(arguments, body)
         except KeyError as error:
             raise InvalidArgument("args", f"{name}: unknown or missing {error}") from None
+        return cast("Reply", found) if isinstance(found, tuple) else (found, b"")
 
     async def close(self) -> None:
         """Kill the commands of this connection and close its workspaces."""
@@ -365,10 +359,10 @@ class NodeSession:
     async def _release(self) -> None:
         await asyncio.gather(*(write.cancel() for write in self._writes.values()))
         self._writes.clear()
-        for stack, _ in self._files.values():
+        for stack, _ in list(self._files.values()):
             await stack.aclose()
         self._files.clear()
-        for upload in self._uploads.values():
+        for upload in list(self._uploads.values()):
             await run_in_thread(upload.remove)
         self._uploads.clear()
         server = self._server
@@ -382,10 +376,10 @@ class NodeSession:
         while self._watchers:
             await asyncio.wait(self._watchers)
 
-    async def _open(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _open(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         server, key, epoch = self._server, str(arguments["key"]), int(arguments["epoch"])
         id_, holder = str(arguments["id"]), str(arguments["holder"])
-        await server.check_lease()
+        await server.lease.check()
         async with server.open_lock:
             held = server.opened.get(id_)
             if held is not None and (held.epoch != epoch or held.workspace.is_closed):
@@ -394,22 +388,20 @@ class NodeSession:
                 del server.opened[id_]
                 await held.workspace.close()
                 held = None
-            if held is not None and held.holder != holder and held.sessions:
-                raise ExecutorUnavailable("the workspace is in use by another driver; close it there, or try again")
-            is_new = False
+            _check_holder(held, holder)
             if held is None:
                 if len(server.opened) >= server.limits.max_workspaces:
                     raise TooManyRequests(f"{len(server.opened)} workspaces are open on this node, the maximum")
-                is_new = await self._prepare_epoch(key, epoch)
-                held = OpenWorkspace(key, epoch, holder, await server.executor.open(key))
-                held.is_settled = not is_new
+                is_settled = await self._read_epoch(key, epoch) == epoch
+                if not is_settled:
+                    # Files of an older epoch.
+                    await server.executor.remove(key)
+                held = OpenWorkspace(key, epoch, holder, await server.executor.open(key), is_settled=is_settled)
                 server.opened[id_] = held
-            is_new = not held.is_settled
             held.holder, held.can_move, held.stays = holder, bool(arguments["can_move"]), bool(arguments["stays"])
             held.sessions.add(self)
-        workspace = held.workspace
-        value = {"id": workspace.id, "root": workspace.root, "isolation": str(workspace.isolation), "is_new": is_new}
-        return value, _NO_BYTES
+        workspace, is_new = held.workspace, not held.is_settled
+        return {"id": workspace.id, "root": workspace.root, "isolation": str(workspace.isolation), "is_new": is_new}
 
     def announce_drain(self) -> None:
         """See `NodeServer.announce_drain`. Not while files are read or written: the next report asks again."""
@@ -421,25 +413,24 @@ class NodeSession:
                 held[id_].stays = False
             self.channel.post_event("draining", {"workspaces": idle})
 
-    async def _settle(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _settle(self, arguments: dict[str, Any], _: bytes) -> None:
         """The files are complete: from now on, they are those of this epoch."""
         held, id_ = self._find(arguments), str(arguments["workspace"])
         path, data = self._find_epoch_file(held.key), f"{held.epoch} {id_}".encode()
         await run_in_thread(lambda: replace_file(path, data))
         held.is_settled = True
-        return None, _NO_BYTES
 
-    async def _export(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _export(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         """Begin to read all files of the workspace, unless they are those of the given fingerprint."""
         found = await find_saved_files(self._find(arguments).workspace)
         value: dict[str, Any] = {"fingerprint": found.fingerprint, "handle": None}
         if found.fingerprint != arguments["fingerprint"]:
             value["handle"] = handle = secrets.token_hex(8)
             self._files[handle] = (AsyncExitStack(), export_files(found))
-        return value, _NO_BYTES
+        return value
 
-    async def _begin_import(self, arguments: dict[str, Any], _: bytes) -> Reply:
-        workspace, handle = await self._find_for_change(arguments), secrets.token_hex(8)
+    async def _begin_import(self, arguments: dict[str, Any], _: bytes) -> str:
+        workspace = await self._find_for_change(arguments)
 
         async def restore(pieces: AsyncIterator[bytes]) -> int:
             found = await import_files(workspace, pieces)
@@ -447,18 +438,14 @@ class NodeSession:
             await workspace.mark()
             return found
 
-        self._writes[handle] = _FileWrite(restore)
-        return handle, _NO_BYTES
+        return self._add_write(restore)
 
-    async def _prepare_epoch(self, key: str, epoch: int) -> bool:
-        """Remove the files of an older epoch; return whether there are none of this one."""
+    async def _read_epoch(self, key: str, epoch: int) -> int | None:
+        """The epoch of the files on this node; raises `WorkspaceMoved` if it is higher than this one."""
         stored = await run_in_thread(lambda: read_epoch(self._find_epoch_file(key)))
         if stored is not None and stored > epoch:
             raise WorkspaceMoved(f"the workspace has the epoch {stored} here, not {epoch}")
-        if stored == epoch:
-            return False
-        await self._server.executor.remove(key)
-        return True
+        return stored
 
     def _find_epoch_file(self, key: str) -> Path:
         return self._server.executor.find_directory(key).parent / _EPOCH_FILE
@@ -470,64 +457,53 @@ class NodeSession:
         return held
 
     async def _find_for_change(self, arguments: dict[str, Any]) -> DirectoryWorkspace:
-        await self._server.check_lease()
+        await self._server.lease.check()
         held = self._find(arguments)
         if self._server.is_draining and held.can_move and not (held.stays or held.running):
             raise WorkspaceMoved("this node is being drained")
         return held.workspace
 
-    async def _kill_workspace(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _kill_workspace(self, arguments: dict[str, Any], _: bytes) -> None:
         """Kill the commands of a workspace, so that its files can be saved before it is closed."""
         held = self._server.opened.get(str(arguments["workspace"]))
         if held is not None and held.epoch == arguments["epoch"]:
             found = [process for process in list(self._processes.values()) if self._owners[process.id] is held]
             await asyncio.gather(*(process.kill() for process in found))
-        return None, _NO_BYTES
 
-    async def _close_workspace(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _close_workspace(self, arguments: dict[str, Any], _: bytes) -> None:
         async with self._server.open_lock:
             held = self._server.opened.get(str(arguments["workspace"]))
             if held is not None and self in held.sessions and held.epoch == arguments["epoch"]:
                 del self._server.opened[str(arguments["workspace"])]
                 await held.workspace.close()
-        return None, _NO_BYTES
 
-    async def _remove_workspace(self, arguments: dict[str, Any], _: bytes) -> Reply:
-        server, id_, key = self._server, str(arguments["id"]), str(arguments["key"])
-        await server.check_lease()
+    async def _remove_workspace(self, arguments: dict[str, Any], _: bytes) -> bool:
+        server, id_, key, epoch = self._server, str(arguments["id"]), str(arguments["key"]), int(arguments["epoch"])
+        await server.lease.check()
         async with server.open_lock:
-            held = server.opened.get(id_)
-            if held is not None and held.holder != arguments["holder"] and held.sessions:
-                raise ExecutorUnavailable("the workspace is in use by another driver; close it there, or try again")
-            stored = await run_in_thread(lambda: read_epoch(self._find_epoch_file(key)))
-            if stored is not None and stored > arguments["epoch"]:
-                raise WorkspaceMoved(f"the workspace has the epoch {stored} here, not {arguments['epoch']}")
+            _check_holder(server.opened.get(id_), str(arguments["holder"]))
+            stored = await self._read_epoch(key, epoch)
             server.opened.pop(id_, None)
-            return await server.executor.remove(key) and stored == arguments["epoch"], _NO_BYTES
+            return await server.executor.remove(key) and stored == epoch
 
-    async def _leave(self, _: dict[str, Any], __: bytes) -> Reply:
-        await self._release()
-        return None, _NO_BYTES
-
-    async def _stage(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _stage(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         workspace, digest = await self._find_for_change(arguments), str(arguments["digest"])
         if not self._server.skills.has(digest):
-            return {"missing": True}, _NO_BYTES
+            return {"missing": True}
         snapshot = SkillSnapshot(str(arguments["name"]), digest, int(arguments["files"]), int(arguments["size"]))
         mark = await workspace.stage(snapshot)
         await apply_skill_changes(workspace, snapshot)
-        return {"mark": mark}, _NO_BYTES
+        return {"mark": mark}
 
-    async def _find_packages(self, arguments: dict[str, Any], _: bytes) -> Reply:
-        packages, index = packages_from_json(arguments["wanted"])
-        builder = PackageBuilder(self._server.settings, index)
+    async def _find_packages(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any] | None:
+        packages, builder = self._read_packages(arguments)
         found = await builder.find(packages, self._find(arguments).workspace)
-        return None if found is None else environment_to_json(found.to_packages()), _NO_BYTES
+        return None if found is None else asdict(found.to_packages())
 
-    async def _install_packages(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _install_packages(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         """Build the environment of some packages on this node, and send its progress as events."""
         workspace, held, channel = await self._find_for_change(arguments), self._find(arguments), self.channel
-        packages, index = packages_from_json(arguments["wanted"])
+        packages, builder = self._read_packages(arguments)
 
         def report(line: str) -> None:
             if channel is not None and "progress" in arguments:
@@ -536,12 +512,11 @@ class NodeSession:
         # The workspace does not move meanwhile.
         held.running += 1
         try:
-            builder = PackageBuilder(self._server.settings, index)
             found = await builder.install(packages, workspace, progress=report)
         finally:
             held.running -= 1
         count("openskills.ray.package_requests")
-        return environment_to_json(found.to_packages()), _NO_BYTES
+        return asdict(found.to_packages())
 
     async def _provide_packages(self, command: Command, arguments: dict[str, Any]) -> Command:
         """The command with the environment of this node: its workspace may have moved since it was prepared."""
@@ -549,79 +524,79 @@ class NodeSession:
         places = [Path(mount) for mount in command.packages.mounts]
         if arguments["wanted"] is None or all(place.is_relative_to(own) and place.is_dir() for place in places):
             return command
-        packages, index = packages_from_json(arguments["wanted"])
-        builder, workspace = PackageBuilder(self._server.settings, index), self._find(arguments).workspace
+        (packages, builder), workspace = self._read_packages(arguments), self._find(arguments).workspace
         found = await builder.find(packages, workspace) or await builder.install(packages, workspace)
         return replace(command, packages=found.to_packages())
 
-    async def _offer_skill(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    def _read_packages(self, arguments: dict[str, Any]) -> tuple[PackageSet, PackageBuilder]:
+        packages, index = packages_from_json(arguments["wanted"])
+        return packages, PackageBuilder(self._server.settings, index)
+
+    async def _offer_skill(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         upload = await run_in_thread(lambda: self._server.skills.begin(list(arguments["entries"])))
         self._uploads[upload.folder.name] = upload
-        return {"upload": upload.folder.name, "wanted": upload.wanted}, _NO_BYTES
+        return {"upload": upload.folder.name, "wanted": upload.wanted}
 
-    async def _add_skill_data(self, arguments: dict[str, Any], body: bytes) -> Reply:
+    async def _add_skill_data(self, arguments: dict[str, Any], body: bytes) -> None:
         upload, position = self._uploads[str(arguments["upload"])], int(arguments["file"])
         await run_in_thread(lambda: upload.write(position, body))
-        return None, _NO_BYTES
 
-    async def _end_skill(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _end_skill(self, arguments: dict[str, Any], _: bytes) -> None:
         upload, digest = self._uploads.pop(str(arguments["upload"])), str(arguments["digest"])
         await run_in_thread(lambda: self._server.skills.finish(upload, digest))
         count("openskills.ray.skills_received")
-        return None, _NO_BYTES
 
-    async def _write(self, arguments: dict[str, Any], body: bytes) -> Reply:
+    async def _write(self, arguments: dict[str, Any], body: bytes) -> list[Any]:
         workspace = await self._find_for_change(arguments)
         info = await workspace.write(str(arguments["path"]), body, executable=bool(arguments["executable"]))
-        return file_to_json(info), _NO_BYTES
+        return file_to_json(info)
 
-    async def _begin_write(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _begin_write(self, arguments: dict[str, Any], _: bytes) -> str:
         workspace = await self._find_for_change(arguments)
         path, executable = str(arguments["path"]), bool(arguments["executable"])
-        handle = secrets.token_hex(8)
 
         async def write(pieces: AsyncIterator[bytes]) -> Any:
             return file_to_json(await workspace.write(path, pieces, executable=executable))
 
+        return self._add_write(write)
+
+    def _add_write(self, write: Callable[[AsyncIterator[bytes]], Awaitable[Any]]) -> str:
+        handle = secrets.token_hex(8)
         self._writes[handle] = _FileWrite(write)
-        return handle, _NO_BYTES
+        return handle
 
-    async def _add_write_data(self, arguments: dict[str, Any], body: bytes) -> Reply:
+    async def _add_write_data(self, arguments: dict[str, Any], body: bytes) -> None:
         await self._writes[str(arguments["handle"])].add(body)
-        return None, _NO_BYTES
 
-    async def _end_write(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _end_write(self, arguments: dict[str, Any], _: bytes) -> Any:
         write = self._writes.pop(str(arguments["handle"]))
         try:
-            return await write.finish(), _NO_BYTES
+            return await write.finish()
         except asyncio.CancelledError:
             await write.cancel()
             raise
 
-    async def _abort_write(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _abort_write(self, arguments: dict[str, Any], _: bytes) -> None:
         write = self._writes.pop(str(arguments["handle"]), None)
         if write is not None:
             await write.cancel()
-        return None, _NO_BYTES
 
-    async def _link(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _link(self, arguments: dict[str, Any], _: bytes) -> None:
         workspace = await self._find_for_change(arguments)
         await workspace.link(str(arguments["path"]), str(arguments["target"]))
-        return None, _NO_BYTES
 
-    async def _make_directory(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _make_directory(self, arguments: dict[str, Any], _: bytes) -> None:
         await (await self._find_for_change(arguments)).make_directory(str(arguments["path"]))
-        return None, _NO_BYTES
 
-    async def _remove(self, arguments: dict[str, Any], _: bytes) -> Reply:
-        return await (await self._find_for_change(arguments)).remove(str(arguments["path"])), _NO_BYTES
+    async def _remove(self, arguments: dict[str, Any], _: bytes) -> bool:
+        return await (await self._find_for_change(arguments)).remove(str(arguments["path"]))
 
     async def _open_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
         workspace = self._find(arguments).workspace
         async with AsyncExitStack() as stack:
             reading = await stack.enter_async_context(workspace.open(str(arguments["path"])))
             chunks = aiter(reading.chunks)
-            first = await anext(chunks, _NO_BYTES)
+            first = await anext(chunks, b"")
             value: dict[str, Any] = {"info": file_to_json(reading.info), "handle": None}
             # A small file is complete with the first reply.
             if len(first) < reading.info.size:
@@ -631,18 +606,14 @@ class NodeSession:
 
     async def _read_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
         chunks = self._files[str(arguments["handle"])][1]
-        return None, await anext(chunks, _NO_BYTES)
+        return None, await anext(chunks, b"")
 
-    async def _close_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _close_file(self, arguments: dict[str, Any], _: bytes) -> None:
         found = self._files.pop(str(arguments["handle"]), None)
         if found is not None:
             await found[0].aclose()
-        return None, _NO_BYTES
 
-    async def _mark(self, arguments: dict[str, Any], _: bytes) -> Reply:
-        return await self._find(arguments).workspace.mark(), _NO_BYTES
-
-    async def _list(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _list(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         held, since, epoch = self._find(arguments), arguments["since"], arguments["since_epoch"]
         if epoch is not None and epoch != held.epoch:
             since = await run_in_thread(lambda: self._find_mark(held, arguments["skill"]))
@@ -651,7 +622,7 @@ class NodeSession:
             since=None if since is None else int(since),
             limit=int(arguments["limit"]),
         )
-        return listing_to_json(listing), _NO_BYTES
+        return listing_to_json(listing)
 
     def _find_mark(self, held: OpenWorkspace, skill: str | None) -> int | None:
         """When a skill was staged here, or the workspace restored, instead of a mark of another node. Blocking."""
@@ -662,11 +633,11 @@ class NodeSession:
             return self._find_epoch_file(held.key).stat().st_ctime_ns
         return None
 
-    async def _usage(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _usage(self, arguments: dict[str, Any], _: bytes) -> list[int]:
         usage = await self._find(arguments).workspace.usage()
-        return [usage.bytes, usage.files], _NO_BYTES
+        return [usage.bytes, usage.files]
 
-    async def _start(self, arguments: dict[str, Any], body: bytes) -> Reply:
+    async def _start(self, arguments: dict[str, Any], body: bytes) -> str:
         server = self._server
         command = command_from_json(arguments["command"], body)
         await self._find_for_change(arguments)
@@ -689,7 +660,7 @@ class NodeSession:
         watcher.add_done_callback(self._watchers.discard)
         try:
             # The node may have been paused in between.
-            await server.check_lease()
+            await server.lease.check()
             self._find(arguments)
         except WorkspaceMoved as error:
             await shield_until_done(process.kill())
@@ -699,15 +670,14 @@ class NodeSession:
             await shield_until_done(process.kill())
             raise
         count("openskills.ray.commands")
-        return process.id, _NO_BYTES
+        return process.id
 
     async def _watch(self, process: Process, held: OpenWorkspace) -> None:
         """Send the result as soon as the command has ended."""
         value: dict[str, Any] = {"process": process.id}
-        body = _NO_BYTES
+        body = b""
         try:
-            result: CommandResult = await process.wait()
-            value["result"], body = result_to_message(result)
+            value["result"], body = result_to_message(await process.wait())
         except SkillError as error:
             value["error"] = error_to_json(error)
         finally:
@@ -727,13 +697,6 @@ class NodeSession:
             raise InvalidArgument("process", "unknown on this node; it ended long ago or was started elsewhere")
         return found
 
-    async def _write_input(self, arguments: dict[str, Any], body: bytes) -> Reply:
-        return await self._find_process(arguments).write(body), _NO_BYTES
-
-    async def _close_input(self, arguments: dict[str, Any], _: bytes) -> Reply:
-        await self._find_process(arguments).close_input()
-        return None, _NO_BYTES
-
     async def _read(self, arguments: dict[str, Any], _: bytes) -> Reply:
         output = await self._find_process(arguments).read(
             int(arguments["offset"]),
@@ -743,16 +706,13 @@ class NodeSession:
         )
         return [output.offset, output.next_offset, output.missed, output.ended], output.data
 
-    async def _is_waiting(self, arguments: dict[str, Any], _: bytes) -> Reply:
-        return await self._find_process(arguments).is_waiting(), _NO_BYTES
-
-    async def _resize(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _resize(self, arguments: dict[str, Any], _: bytes) -> None:
         await self._find_process(arguments).resize(int(arguments["rows"]), int(arguments["columns"]))
-        return None, _NO_BYTES
 
-    async def _kill(self, arguments: dict[str, Any], _: bytes) -> Reply:
-        await self._find_process(arguments).kill()
-        return None, _NO_BYTES
+
+def _check_holder(held: OpenWorkspace | None, holder: str) -> None:
+    if held is not None and held.holder != holder and held.sessions:
+        raise ExecutorUnavailable("the workspace is in use by another driver; close it there, or try again")
 
 
 def read_epoch(path: Path) -> int | None:

@@ -66,10 +66,10 @@ class NodeLease:
 class NodeLimits:
     """What a node takes on. `queue_timeout` is how long a command waits for others to end, `max_queue` how many do."""
 
-    max_workspaces: int = 1000
-    max_commands: int = 64
-    max_queue: int = 256
-    queue_timeout: float = 30.0
+    max_workspaces: int
+    max_commands: int
+    max_queue: int
+    queue_timeout: float
 
 
 class DirectoryClient(Protocol):
@@ -220,7 +220,7 @@ class ClusterDirectory:
             not self._expected or any(not why and node not in self._nodes for node, why in self._expected.items())
         ):
             await asyncio.sleep(_POLL)
-        usable = [record for record in self._nodes.values() if not record.reason and not self._is_lost(record)]
+        usable = self._list_usable()
         if not usable:
             raise self._explain(timeout)
         return [record.isolation for record in usable]
@@ -318,6 +318,9 @@ class ClusterDirectory:
         load = {id(record): record.count_open(now) / record.max_workspaces for record in able}
         return min(able, key=lambda record: (load[id(record)], record.running, record.node), default=None)
 
+    def _list_usable(self) -> list[NodeRecord]:
+        return [record for record in self._nodes.values() if not record.reason and not self._is_lost(record)]
+
     def _is_lost(self, record: NodeRecord) -> bool:
         return read_clock() - record.seen_at > LOST_FACTOR * self._lease
 
@@ -335,9 +338,9 @@ class ClusterDirectory:
         now = read_clock()
         if not self._nodes and not any(self._expected.values()):
             return ExecutorUnavailable(f"no node of the cluster reported within {timeout:g} s; see the logs of Ray")
-        usable = [record for record in self._nodes.values() if not record.reason and not self._is_lost(record)]
+        usable = self._list_usable()
         if not usable:
-            faults = {node: self._describe_fault(record) for node, record in self._nodes.items()}
+            faults = {node: record.reason or "it has stopped reporting" for node, record in self._nodes.items()}
             faults |= {node: why for node, why in self._expected.items() if why and node not in faults}
             why = "; ".join(f"{node[:12]}: {fault}" for node, fault in faults.items())
             return ExecutorUnavailable(f"no node of the cluster can run commands: {why}")
@@ -347,9 +350,6 @@ class ClusterDirectory:
             f"no node had room for the workspace within {timeout:g} s (open workspaces: {full}; draining: {draining}; "
             f"disk full: {disks}); close sessions, add nodes, raise their limits, or free space on their disks"
         )
-
-    def _describe_fault(self, record: NodeRecord) -> str:
-        return record.reason or "it has stopped reporting"
 
     def _describe_place(self, record: NodeRecord, place: WorkspacePlace) -> dict[str, Any]:
         address = {"node": record.node, "host": record.host, "port": record.port, "token": record.token}
