@@ -235,15 +235,14 @@ class SessionPool:
         if len(own) < self._max_sessions:
             return
         idle = next((one for one in own if not one.users), None)
-        if idle is not None:
-            # Its client may come back and expects its files.
-            idle.is_temporary = False
-        else:
+        if idle is None:
             raise TooManyRequests(
                 f"{len(own)} sessions of {user!r} are in use, which is the maximum; end one of them",
                 limit="sessions",
                 retry_after=1,
             )
+        # Its client may come back and expects its files.
+        idle.is_temporary = False
         self._expire(idle)
 
     def _expire(self, opened: _OpenSession) -> None:
