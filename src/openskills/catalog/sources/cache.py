@@ -80,12 +80,6 @@ def private_copy(file: IO[bytes], cache: Path, *, name: str) -> Generator[tuple[
         yield copy, digest.hexdigest()
 
 
-def hash_file(path: Path) -> str:
-    """The SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def folder_name(content: Path, fallback: str) -> str:
     """The name for a folder: that of its skill, else `fallback`, else "skills"."""
     return _read_skill_name(content) or _safe_name(fallback)
@@ -93,8 +87,7 @@ def folder_name(content: Path, fallback: str) -> str:
 
 def strip_archive_suffix(name: str) -> str:
     """The name of an archive without its suffix."""
-    suffixes = sorted((suffix for suffix in ARCHIVE_SUFFIXES if name.lower().endswith(suffix)), key=len)
-    return name[: -len(suffixes[-1])] if suffixes else name
+    return next((name[: -len(one)] for one in ARCHIVE_SUFFIXES if name.lower().endswith(one)), name)
 
 
 def _find_folder(parent: Path, sha256: str, name: str) -> Path | None:

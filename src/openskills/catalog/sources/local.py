@@ -44,13 +44,14 @@ class LocalSource:
 
     def _fetch_archive(self, status: os.stat_result, progress: Progress) -> FetchResult:
         # Imported here because most sources are folders and do not need it.
-        from openskills.catalog.sources.cache import find_archive, hash_file, place_archive, private_copy
+        from openskills.catalog.sources.archive import hash_content
+        from openskills.catalog.sources.cache import find_archive, place_archive, private_copy
 
         name = self._path.name
         state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         if self._digest is None or self._digest[0] != state:
             progress(f"unpacking {self.label}", 0, status.st_size)
-            self._digest = (state, hash_file(self._path))
+            self._digest = (state, hash_content(self._path)[0])
         self._check_pin(self._digest[1])
         folder = find_archive(self._digest[1], self._cache, name=name)
         if not folder:

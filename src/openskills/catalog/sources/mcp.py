@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
@@ -27,6 +27,7 @@ from pydantic import BaseModel
 
 from openskills.catalog.root import FetchResult, ListedSkill, Progress, Root
 from openskills.catalog.skill import SKILL_FILE, Resource, classify_resource
+from openskills.catalog.sources.archive import hash_content
 from openskills.catalog.sources.cache import cache_key
 from openskills.catalog.sources.entries import EntryNames, is_plain_name
 from openskills.catalog.sources.mcp_client import McpAddress, McpConnection
@@ -238,18 +239,15 @@ class McpSource:
         taken = set(names)
         untrusted = [skill for skill in skills if skill.answer is not TrustAnswer.YES]
         listed: dict[str, ListedSkill] = {}
-        for skill in skills:
-            if skill.answer is not TrustAnswer.YES:
-                continue
+        for skill in (skill for skill in skills if skill.answer is TrustAnswer.YES):
             if skill.digest in self._rejected:
                 problems.append(self._rejected[skill.digest])
                 continue
             name = _build_unique_name(skill, taken) if names[skill.name] > 1 else ""
             taken.add(name)
             folder = self._place / "skills" / cache_key(f"{skill.digest}{name}") / skill.name
-            listed[str(folder)] = ListedSkill(
-                skill.front_matter, McpFiles(self, skill, folder), f"{self.label} {skill.uri}", name
-            )
+            files = McpFiles(self, skill, folder)
+            listed[str(folder)] = ListedSkill(skill.front_matter, files, self._place_of(skill), name)
             if name:
                 message = f"{self.label}: {skill.uri} is used as {name!r}, because two of its skills have its name"
                 problems.append(Problem("mcp-name", message, Severity.NOTE))
@@ -345,7 +343,7 @@ class McpSource:
     def reject(self, skill: McpSkill, why: str) -> InvalidSkill:
         """Do not use a skill any more, because a file is not what the server lists."""
         message = f"{self.label}: {why}; the skill {skill.name!r} is not used: the server changed it or is not honest"
-        self._rejected[skill.digest] = Problem("mcp-mismatch", message, path=f"{self.label} {skill.uri}")
+        self._rejected[skill.digest] = Problem("mcp-mismatch", message, path=self._place_of(skill))
         return InvalidSkill(message, (self._rejected[skill.digest],))
 
     def is_rejected(self, skill: McpSkill) -> Problem | None:
@@ -417,10 +415,10 @@ class McpSource:
             if digest != self._pin:
                 raise InvalidSkill(f"{self.label}: sha256 is {digest}, expected {self._pin}; it was not used")
         if self._trusted or self._pin is not None:
-            return [_with_answer(skill, TrustAnswer.YES) for skill in skills]
+            return [replace(skill, answer=TrustAnswer.YES) for skill in skills]
         known = self._store.read_decisions() if skills else {}
         decisions = [(skill, known.get(self._place_of(skill))) for skill in skills]
-        return [_with_answer(skill, found.answer_for(skill.digest) if found else None) for skill, found in decisions]
+        return [replace(skill, answer=found.answer_for(skill.digest) if found else None) for skill, found in decisions]
 
     def _place_of(self, skill: McpSkill) -> str:
         return f"{self.label} {skill.uri}"
@@ -430,10 +428,6 @@ class McpSource:
         message = f"skills of {self.label} are ignored: not trusted yet, or changed since: {names}"
         hint = f"review them with: openskills trust {shlex.quote(self.label)}"
         return Problem("mcp-untrusted", f"{message}; {hint}", Severity.WARNING)
-
-
-def _with_answer(skill: McpSkill, answer: TrustAnswer | None) -> McpSkill:
-    return McpSkill(skill.uri, skill.fields, skill.files, skill.digest, answer)
 
 
 def digest_skills(skills: Iterable[McpSkill]) -> str:
@@ -494,17 +488,11 @@ class McpFiles:
 
     def _is_complete(self) -> bool:
         """Whether the folder has exactly the listed files, with the listed content."""
-        found: dict[str, Path] = {}
-        for place, _, names in os.walk(self._folder):
-            for name in names:
-                path = Path(place, name)
-                found[path.relative_to(self._folder).as_posix()] = path
-        if found.keys() != self._skill.files.keys():
-            return False
+        files = self._skill.files
+        found = {path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*") if not path.is_dir()}
         try:
-            return all(
-                hashlib.sha256(path.read_bytes()).hexdigest() == self._skill.files[name].sha256
-                for name, path in found.items()
+            return found == set(files) and all(
+                hash_content(self._folder / path) == (file.sha256, file.size) for path, file in files.items()
             )
         except OSError:
             return False
@@ -536,12 +524,12 @@ class McpFiles:
             return data
         with self._source.connect() as connection:
             data = connection.call(lambda client: read_resource(client, file.uri), READ_TIMEOUT)
+        digest, why = hashlib.sha256(data).hexdigest(), ""
         if len(data) != file.size:
             why = f"{file.uri} has {len(data):,} bytes, but {file.size:,} are listed"
-            raise self._source.reject(self._skill, why)
-        digest = hashlib.sha256(data).hexdigest()
-        if digest != file.sha256:
+        elif digest != file.sha256:
             why = f"the digest of {file.uri} is {digest}, but {file.sha256} is listed"
+        if why:
             raise self._source.reject(self._skill, why)
         self._source.store(file, data)
         return data
@@ -559,9 +547,9 @@ def _is_same(found: Value, listed: Any) -> bool:
     if isinstance(found, Mapping):
         return isinstance(listed, dict) and find_difference(found, cast("dict[str, Any]", listed)) is None
     if isinstance(found, str | None):
-        return _is_same_scalar("" if found is None else found, listed)
-    others = cast("list[Any]", listed) if isinstance(listed, list) else []
-    return isinstance(listed, list) and len(found) == len(others) and all(map(_is_same, found, others))
+        return _is_same_scalar(found or "", listed)
+    others = cast("list[Any]", listed) if isinstance(listed, list) else None
+    return others is not None and len(found) == len(others) and all(map(_is_same, found, others))
 
 
 def _is_same_scalar(found: str, listed: Any) -> bool:
