@@ -299,20 +299,13 @@ class TextHistory:
         return self.locations.get(skill) or self.spare.get(skill) or TextLocations()
 
 
-def replay(messages: Sequence[Message], mode: LoadMode) -> TextHistory:
-    """Replay the messages in order.
+class HistoryReplay:
+    """A replay of messages in order, which can be continued, and copied to continue it in two ways.
 
     A result belongs to the nearest call before it with the same id, or else is identified by its `name` or text. A
     skill is unloaded by a call or an eviction; by a user message, unless the mode is `session`; and in the mode `once`
     by an answer of the model.
     """
-    walk = HistoryReplay(mode)
-    walk.add_all(messages)
-    return walk.get_history()
-
-
-class HistoryReplay:
-    """A replay that can be continued, and copied to continue it in two ways."""
 
     def __init__(self, mode: LoadMode) -> None:
         self.mode = mode
