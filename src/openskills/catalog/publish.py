@@ -20,7 +20,7 @@ from openskills.catalog.root import Progress, Root, no_progress
 from openskills.catalog.skill import MAX_DEPTH, SKILL_FILE, SKIPPED, Skill, Stamp, stamp_of
 from openskills.catalog.sources.archive import FileContent, write_zip
 from openskills.catalog.sources.entries import EntryNames
-from openskills.catalog.sources.plugin import MCP_SCHEMA, PLUGIN_NAME, PLUGIN_SCHEMA
+from openskills.catalog.sources.plugin import MCP_SCHEMA, PLUGIN_NAME, PLUGIN_SCHEMA, describe_fault
 from openskills.catalog.validate import validate
 from openskills.errors import InvalidSkill, LimitExceeded, SkillError, SourceUnavailable
 from openskills.skillmd.problem import Severity, select_errors
@@ -140,10 +140,8 @@ class SkillPublisher:
             _check_manifest(skill)
             files = read_files(skill)
             result = _describe(skill, find_team(skill, self._catalog.roots), files)
-        except SkillError as error:
-            result = UnpublishedSkill(skill.name, skill.location, error.message)
-        except OSError as error:
-            result = UnpublishedSkill(skill.name, skill.location, f"cannot be read: {error.strerror or error}")
+        except (SkillError, OSError) as error:
+            result = UnpublishedSkill(skill.name, skill.location, describe_fault(error))
         self._known[skill.directory] = (skill, stamps, result)
         return result
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -145,12 +146,8 @@ def find_resources(directory: str) -> tuple[Resource, ...]:
     A link counts when it leads to a file inside the folder. Linked directories are not entered.
     """
     base = os.path.realpath(directory)
-    found: list[Resource] = []
-    for path, size in _iter_files(base):
-        if path != SKILL_FILE:
-            found.append(Resource(path, classify_resource(path), size))
-        if len(found) >= MAX_RESOURCES:
-            break
+    files = (file for file in _iter_files(base) if file[0] != SKILL_FILE)
+    found = [Resource(path, classify_resource(path), size) for path, size in islice(files, MAX_RESOURCES)]
     return tuple(sorted(found, key=lambda resource: resource.path))
 
 

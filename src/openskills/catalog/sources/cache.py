@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 from openskills.catalog.skill import SKILL_FILE
 from openskills.catalog.sources.archive import ARCHIVE_SUFFIXES, unpack
 from openskills.catalog.sources.entries import is_plain_name
-from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded, SourceUnavailable
+from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded, SourceUnavailable
 from openskills.filesystem import (
     MONTH,
     TEMPORARY_PREFIX,
@@ -78,6 +78,12 @@ def private_copy(file: IO[bytes], cache: Path, *, name: str) -> Generator[tuple[
                 digest.update(chunk)
                 target.write(chunk)
         yield copy, digest.hexdigest()
+
+
+def check_pin(label: str, sha256: str, pin: str | None) -> None:
+    """Raise `InvalidSkill` if content is pinned to another digest."""
+    if pin is not None and sha256 != pin:
+        raise InvalidSkill(f"{label}: sha256 is {sha256}, expected {pin}; it was not used")
 
 
 def folder_name(content: Path, fallback: str) -> str:

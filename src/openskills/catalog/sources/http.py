@@ -16,6 +16,7 @@ from openskills.catalog.root import Progress, no_progress
 from openskills.catalog.sources.cache import (
     CachedResponse,
     DownloadCache,
+    check_pin,
     check_redirect,
     join_url,
     normalize_url,
@@ -25,7 +26,6 @@ from openskills.catalog.sources.cache import (
 from openskills.errors import (
     DeadlineExceeded,
     ForbiddenPath,
-    InvalidSkill,
     LimitExceeded,
     SourceUnavailable,
     UnsupportedMedia,
@@ -253,8 +253,7 @@ class Downloader:
                 last_modified=header("Last-Modified", ""),
                 content_type=header("Content-Type", ""),
             )
-            if pin and cached.sha256 != pin:
-                raise InvalidSkill(f"{redact(url)}: sha256 is {cached.sha256}, expected {pin}; it was not used")
+            check_pin(redact(url), cached.sha256, pin)
             self._cache.store(url, path, cached)
         return cached
 

@@ -28,7 +28,7 @@ from pydantic import BaseModel
 from openskills.catalog.root import FetchResult, ListedSkill, Progress, Root
 from openskills.catalog.skill import SKILL_FILE, Resource, classify_resource
 from openskills.catalog.sources.archive import hash_content
-from openskills.catalog.sources.cache import cache_key
+from openskills.catalog.sources.cache import cache_key, check_pin
 from openskills.catalog.sources.entries import EntryNames, is_plain_name
 from openskills.catalog.sources.mcp_client import McpAddress, McpConnection
 from openskills.catalog.trust import TrustAnswer, TrustDecision, TrustStore
@@ -139,25 +139,24 @@ class McpListing:
 def parse_entry(entry: object, where: str) -> McpSkill:
     """Check one entry of `skills/list`. Raises a `SkillError` that names the server and the entry."""
     content = _as_fields(entry)
-    uri, fields, resources = (content.get(name) for name in ("uri", "frontmatter", "resources"))
+    uri, resources, fields = content.get("uri"), content.get("resources"), _as_fields(content.get("frontmatter"))
+    name = fields.get("name")
     where = f"{where}: {uri[:200] if isinstance(uri, str) else 'a skill without a uri'}"
     if not _is_uri(uri) or not uri.endswith(f"/{SKILL_FILE}"):
         raise InvalidSkill(f"{where}: its uri must end with /{SKILL_FILE}")
-    if not isinstance(fields, dict) or not isinstance(cast("dict[str, Any]", fields).get("name"), str):
+    if not isinstance(name, str):
         raise InvalidSkill(f"{where}: has no frontmatter with a name")
     if resources == "dynamic":
         raise InvalidSkill(f"{where}: has dynamic resources without digests, which cannot be verified or trusted")
     if not isinstance(resources, list):
         raise InvalidSkill(f"{where}: has no list of resources")
-    known = cast("dict[str, Any]", fields)
-    name = known["name"]
     if not is_plain_name(name) or name != uri.removesuffix(f"/{SKILL_FILE}").rpartition("/")[2]:
         raise InvalidSkill(f"{where}: the name {name[:80]!r} is invalid or is not the last part of the uri")
     files = _parse_files(uri, cast("list[object]", resources), where)
     lines = "".join(f"{file.uri}\0{file.sha256}\0{file.size}\n" for file in files.values())
     # Models see the listed front matter before a file is read.
-    listed = json.dumps(known, sort_keys=True, separators=(",", ":"))
-    skill = McpSkill(uri, known, files, hashlib.sha256(f"{uri}\n{lines}\n{listed}".encode()).hexdigest())
+    listed = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    skill = McpSkill(uri, fields, files, hashlib.sha256(f"{uri}\n{lines}\n{listed}".encode()).hexdigest())
     if len(skill.front_matter) > MAX_FRONTMATTER_CHARACTERS:
         raise LimitExceeded(f"{where}: its front matter has more than {MAX_FRONTMATTER_CHARACTERS:,} characters")
     return skill
@@ -237,9 +236,10 @@ class McpSource:
         skills, problems = self.list_skills()
         names = Counter(skill.name for skill in skills)
         taken = set(names)
+        trusted = [skill for skill in skills if skill.answer is TrustAnswer.YES]
         untrusted = [skill for skill in skills if skill.answer is not TrustAnswer.YES]
         listed: dict[str, ListedSkill] = {}
-        for skill in (skill for skill in skills if skill.answer is TrustAnswer.YES):
+        for skill in trusted:
             if skill.digest in self._rejected:
                 problems.append(self._rejected[skill.digest])
                 continue
@@ -410,10 +410,7 @@ class McpSource:
         return listing
 
     def _decide(self, skills: Sequence[McpSkill]) -> list[McpSkill]:
-        if self._pin is not None:
-            digest = digest_skills(skills)
-            if digest != self._pin:
-                raise InvalidSkill(f"{self.label}: sha256 is {digest}, expected {self._pin}; it was not used")
+        check_pin(self.label, digest_skills(skills), self._pin)
         if self._trusted or self._pin is not None:
             return [replace(skill, answer=TrustAnswer.YES) for skill in skills]
         known = self._store.read_decisions() if skills else {}
@@ -461,11 +458,10 @@ class McpFiles:
 
     def read(self, path: str) -> bytes:
         """The verified content of one file, from the cache if possible."""
-        file = self._skill.files.get(path)
-        if file is None:
+        if path not in self._skill.files:
             raise InvalidArgument("path", f"{path[:200]!r} is not a file of the skill {self._skill.name!r}")
         with self._lock:
-            return self._check_skill_file() if path == SKILL_FILE else self._read_checked(file)
+            return self._read_checked(path)
 
     def download(self) -> None:
         """Make the folder with all files, verified. A complete folder is only verified."""
@@ -474,9 +470,7 @@ class McpFiles:
                 self._check_front_matter((self._folder / SKILL_FILE).read_bytes())
                 return
             shutil.rmtree(self._folder.parent, ignore_errors=True)
-            contents = {SKILL_FILE: self._check_skill_file()}
-            for path, file in self._skill.files.items():
-                contents[path] = contents.get(path) or self._read_checked(file)
+            contents = {path: self._read_checked(path) for path in self._skill.files}
             with replace_directory(self._folder.parent) as temporary:
                 for path, data in contents.items():
                     target = temporary / self._skill.name / path
@@ -497,18 +491,13 @@ class McpFiles:
         except OSError:
             return False
 
-    def _read_checked(self, file: McpFile) -> bytes:
+    def _read_checked(self, path: str) -> bytes:
         if not self._is_checked:
-            self._check_skill_file()
-        return self._read_file(file)
-
-    def _check_skill_file(self) -> bytes:
-        """SKILL.md, whose front matter must be what the server lists: the user decided by that."""
-        data = self._read_file(self._skill.files[SKILL_FILE])
-        self._check_front_matter(data)
-        return data
+            self._check_front_matter(self._read_file(self._skill.files[SKILL_FILE]))
+        return self._read_file(self._skill.files[path])
 
     def _check_front_matter(self, data: bytes) -> None:
+        """Check that the front matter is what the server lists: the user decided by that."""
         if not self._is_checked:
             found = parse(data.decode("utf-8-sig", "replace")).front.fields
             different = find_difference(found, self._skill.fields)

@@ -49,12 +49,14 @@ def open_plugin(root: Root) -> FetchResult:
     try:
         problems = [problem.with_path(path) for problem in _check_manifest(_read_object(base, MANIFEST))]
     except (SkillError, OSError) as error:
-        return FetchResult((), (Problem("plugin-invalid", f"{_describe(error)}; its skills are not used", path=path),))
+        message = f"{describe_fault(error)}; its skills are not used"
+        return FetchResult((), (Problem("plugin-invalid", message, path=path),))
     roots, faults = _find_skills(replace(root, strict=True), base, "skills")
     return FetchResult(roots, (*problems, *faults, *_check_servers(root, base)))
 
 
-def _describe(error: SkillError | OSError) -> str:
+def describe_fault(error: SkillError | OSError) -> str:
+    """What is wrong with a file."""
     return error.message if isinstance(error, SkillError) else f"cannot be read: {error.strerror or error}"
 
 
@@ -151,7 +153,7 @@ def _check_servers(root: Root, base: Path) -> Iterator[Problem]:
             raise InvalidSkill(f"unknown field {sorted(unknown)[0][:80]!r}")
         servers = _check_object(fields.get("mcpServers"), '"mcpServers": expected an object')
     except (SkillError, OSError) as error:
-        message = f"{_describe(error)}; the MCP servers of this plugin are not used"
+        message = f"{describe_fault(error)}; the MCP servers of this plugin are not used"
         yield Problem("plugin-mcp", message, path=path)
         return
     for name, server in servers.items():
@@ -295,7 +297,7 @@ class MarketplaceSource:
             with path.open("rb") as file:
                 return file.read(_MAX_MARKETPLACE + 1)
         except OSError as error:
-            raise InvalidSkill(f"{self.label}: {_describe(error)}") from None
+            raise InvalidSkill(f"{self.label}: {describe_fault(error)}") from None
 
     def _fetch_plugin(self, name: str, entry: Fields, market: Fields, progress: Progress) -> FetchResult:
         source = entry.get("source")
