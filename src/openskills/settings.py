@@ -40,6 +40,7 @@ _OTHER_VARIABLES = {
     "host_keys": ("OPENSKILL_HOST_KEYS", *_CONFIG),
     "host_history": ("OPENSKILL_HOST_HISTORY", *_STATE),
     "host_api_key": ("OPENSKILL_API_KEY",),
+    "host_uploads": ("OPENSKILL_HOST_UPLOADS", *_STATE),
 }
 """The variables of fields that are not called `OPENSKILL_` and the name of the field."""
 PUBLISH_MODES = ("keys", "open", "off")
