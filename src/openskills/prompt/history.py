@@ -350,7 +350,8 @@ class HistoryReplay:
         elif role == "user":
             content = get_field(message, "content")
             self._position = TranscriptPosition(users + 1, content, 0, self._is_answered)
-            self._add_user_message()
+            if self.mode is not LoadMode.SESSION:
+                self._move_to_spare()
         else:
             self._position = TranscriptPosition(users, last, answers)
             self._is_answered = False
@@ -367,10 +368,6 @@ class HistoryReplay:
             for call in calls:
                 fresh.setdefault(call.id or call.name, []).append(call)
             self._calls.update(fresh)
-
-    def _add_user_message(self) -> None:
-        if self.mode is not LoadMode.SESSION:
-            self._move_to_spare()
 
     def _add_result(self, index: int, message: Message) -> None:
         call = self._find_call(message)
