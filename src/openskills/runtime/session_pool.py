@@ -256,12 +256,10 @@ class SessionPool:
         opened.is_closed = True
         if opened.timer is not None:
             opened.timer.cancel()
-        here = asyncio.current_task()
-        running = [task for task in opened.tasks if task is not here]
-        for task in running:
+        for task in opened.tasks:
             task.cancel()
-        if running:
-            await asyncio.wait(running)
+        if opened.tasks:
+            await asyncio.wait(opened.tasks)
         async with opened.ready:
             await opened.stack.aclose()
             user, name = opened.key

@@ -11,7 +11,7 @@ import re
 import secrets
 import shlex
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -432,10 +432,8 @@ async def run_call(shell: WorkspaceShell, call: Any) -> dict[str, Any]:
     kind, name = given.get("type"), given.get("name")
     if kind == "shell_call":
         return await _run_shell_call(shell, given)
-    if kind == "tool_use" and name == BASH:
-        return await _answer(given, lambda wanted: _run_bash_call(shell, wanted))
-    if kind == "tool_use" and name in EDITORS:
-        return await _answer(given, lambda wanted: _run_editor_call(shell, wanted, str(name)))
+    if kind == "tool_use" and name in (BASH, *EDITORS):
+        return await _run_tool_use(shell, given, str(name))
     what = f"a {kind} of {name!r}" if kind == "tool_use" else f"type {kind!r}"
     raise InvalidArgument(
         "call",
@@ -471,12 +469,14 @@ async def _run_shell_call(shell: WorkspaceShell, call: Mapping[str, Any]) -> dic
     return answer if length is None else {**answer, "max_output_length": length}
 
 
-async def _answer(
-    call: Mapping[str, Any], act: Callable[[Mapping[str, Any]], Awaitable[tuple[str, bool]]]
-) -> dict[str, Any]:
+async def _run_tool_use(shell: WorkspaceShell, call: Mapping[str, Any], tool: str) -> dict[str, Any]:
     """The `tool_result` of a call. Errors of the model are results."""
     try:
-        text, failed = await act(_to_mapping(call.get("input")))
+        wanted = _to_mapping(call.get("input"))
+        if tool == BASH:
+            text, failed = await _run_bash_call(shell, wanted)
+        else:
+            text, failed = await _run_editor_call(shell, wanted, tool), False
     except SkillError as error:
         text, failed = f"error: {error.message}", True
     answer = {"type": "tool_result", "tool_use_id": call.get("id"), "content": text}
@@ -498,14 +498,14 @@ def format_output(ended: ShellOutput) -> str:
     return "\n".join(part for part in (*streams, failed, f"[{ended.note}]" if ended.note else "") if part)
 
 
-async def _run_editor_call(shell: WorkspaceShell, wanted: Mapping[str, Any], tool: str) -> tuple[str, bool]:
+async def _run_editor_call(shell: WorkspaceShell, wanted: Mapping[str, Any], tool: str) -> str:
     command, path = _read_text(wanted, "command"), _read_text(wanted, "path")
     match command:
         case "view":
-            return await shell.view(path, wanted.get("view_range")), False
+            return await shell.view(path, wanted.get("view_range"))
         case "create":
             await shell.write_text(path, _read_text(wanted, "file_text"))
-            return f"created {path}", False
+            return f"created {path}"
         case "str_replace":
             await shell.replace_text(path, _read_text(wanted, "old_str"), _read_text(wanted, "new_str", ""))
         case "insert":
@@ -520,7 +520,7 @@ async def _run_editor_call(shell: WorkspaceShell, wanted: Mapping[str, Any], too
         case _:
             known = ("view", "create", "str_replace", "insert", *(["undo_edit"] if tool == EDITORS[1] else []))
             raise InvalidArgument("command", f"unknown command {command[:80]!r}; use one of {', '.join(known)}")
-    return f"edited {path}", False
+    return f"edited {path}"
 
 
 def _to_mapping(value: Any) -> Mapping[str, Any]:
