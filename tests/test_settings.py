@@ -300,6 +300,7 @@ def test_without_argument_the_environment_of_the_process_is_read(monkeypatch: py
 def test_the_variable_that_decided_is_the_first_that_counts() -> None:
     assert find_variable("cache_dir", {"OPENSKILL_CACHE_DIR": "x", "XDG_CACHE_HOME": "/y"}) == "OPENSKILL_CACHE_DIR"
     assert find_variable("skills_cache_dir", {"XDG_CACHE_HOME": "/y"}) == "XDG_CACHE_HOME"
+    assert find_variable("host_uploads", {"XDG_STATE_HOME": "/y"}) == "XDG_STATE_HOME"
     assert find_variable("cache_dir", {"XDG_CACHE_HOME": "relative", "OPENSKILL_CACHE_DIR": " "}) is None
 
 

@@ -51,6 +51,14 @@ def classify_address(address: Address) -> str | None:
     return "reserved" if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST else None
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a host name or an address means this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
 def unmap_address(address: Address) -> Address:
     """The IPv4 address of `::ffff:192.0.2.1`, which the kernel would dial; other addresses unchanged."""
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -44,6 +44,10 @@ MAX_NAME = 100
 """How many characters of an unknown name a message repeats."""
 
 
+def _shorten(name: str) -> str:
+    return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
+
+
 class SkillError(Exception):
     """Base class of all OpenSkill errors; `str(error)` is a message for the user."""
 
@@ -75,8 +79,7 @@ class UnknownSkill(SkillError, code=404, reason="UNKNOWN_SKILL"):
 
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
         hint = f"; did you mean {' or '.join(repr(other) for other in near)}?" if near else ""
-        # The name can be of any length.
-        shown = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
+        shown = _shorten(name)
         super().__init__(f"unknown skill {shown!r}{hint}", name=shown, near=list(near))
         self.name = name
         self.near = tuple(near)
@@ -90,7 +93,7 @@ class UnknownUpload(SkillError, code=404, reason="UNKNOWN_UPLOAD"):
     """No uploaded skill, version or file has this id, or it belongs to another caller."""
 
     def __init__(self, kind: str, name: str) -> None:
-        shown = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
+        shown = _shorten(name)
         super().__init__(f"unknown {kind} {shown!r}", kind=kind, name=shown)
 
 

@@ -2,86 +2,47 @@
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument
 
+T = TypeVar("T")
+D = TypeVar("D")
+
 _DAY = 24 * 60 * 60.0
 _GIB = 1024**3
 _LAST_UID = 2**32 - 3
 DEFAULT_TIMEOUT_MS = 15_000
+"""Of a hosted skill."""
 NODE_EXECUTORS = ("sandbox", "container", "landlock", "local")
 """What may run commands on the nodes of a Ray cluster."""
-"""Of a hosted skill."""
 _MAX_WAIT_MS = 24 * 60 * 60 * 1000
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 60 * 60, "d": _DAY}
 _CACHE = ("OPENSKILL_CACHE_DIR", "XDG_CACHE_HOME")
 _CONFIG = ("OPENSKILL_CONFIG_DIR", "XDG_CONFIG_HOME")
 _STATE = ("OPENSKILL_STATE_DIR", "XDG_STATE_HOME")
-VARIABLES: Mapping[str, tuple[str, ...]] = {
+_OTHER_VARIABLES = {
     "home": ("HOME",),
     "cache_dir": _CACHE,
     "skills_cache_dir": ("SKILLS_CACHE_DIR", *_CACHE),
     "config_dir": _CONFIG,
     "state_dir": _STATE,
     "skills_root": ("SKILLS_ROOT",),
-    "project": ("OPENSKILL_PROJECT",),
     "search_path": ("PATH",),
-    "index": ("OPENSKILL_INDEX",),
-    "debug": ("OPENSKILL_DEBUG",),
-    "trace_content": ("OPENSKILL_TRACE_CONTENT",),
-    "model": ("OPENSKILL_MODEL",),
-    "record_requests": ("OPENSKILL_RECORD_REQUESTS",),
-    "executor": ("OPENSKILL_EXECUTOR",),
-    "python": ("OPENSKILL_PYTHON",),
-    "allow_local": ("OPENSKILL_ALLOW_LOCAL",),
     "allowed_commands": ("OPENSKILL_RUN_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"),
     "denied_commands": ("OPENSKILL_RUN_DENIED_COMMANDS", "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS"),
-    "host_roots": ("OPENSKILL_HOST_ROOTS",),
-    "package_hosts": ("OPENSKILL_PACKAGE_HOSTS",),
-    "container_image": ("OPENSKILL_CONTAINER_IMAGE",),
     "docker_host": ("DOCKER_HOST",),
-    "ray_executor": ("OPENSKILL_RAY_EXECUTOR",),
-    "sandbox_uids": ("OPENSKILL_SANDBOX_UIDS",),
-    "sandbox_kept": ("OPENSKILL_SANDBOX_KEPT",),
-    "workspace_ttl": ("OPENSKILL_WORKSPACE_TTL",),
-    "workspace_bytes": ("OPENSKILL_WORKSPACE_BYTES",),
-    "workspace_files": ("OPENSKILL_WORKSPACE_FILES",),
-    "storage": ("OPENSKILL_STORAGE",),
-    "lease_ttl": ("OPENSKILL_LEASE_TTL",),
-    "lease_wait": ("OPENSKILL_LEASE_WAIT",),
-    "http_base_url": ("OPENSKILL_HTTP_BASE_URL",),
-    "allowed_root": ("OPENSKILL_ALLOWED_ROOT",),
-    "cli_dir": ("OPENSKILL_CLI_DIR",),
-    "timeout_ms": ("OPENSKILL_TIMEOUT_MS",),
-    "host_max_body": ("OPENSKILL_HOST_MAX_BODY",),
-    "host_concurrency": ("OPENSKILL_HOST_CONCURRENCY",),
-    "host_queue": ("OPENSKILL_HOST_QUEUE",),
     "host_keys": ("OPENSKILL_HOST_KEYS", *_CONFIG),
-    "host_auth": ("OPENSKILL_HOST_AUTH",),
-    "host_models": ("OPENSKILL_HOST_MODELS",),
-    "host_database": ("OPENSKILL_HOST_DATABASE",),
     "host_history": ("OPENSKILL_HOST_HISTORY", *_STATE),
-    "host_history_days": ("OPENSKILL_HOST_HISTORY_DAYS",),
-    "host_history_content": ("OPENSKILL_HOST_HISTORY_CONTENT",),
     "host_api_key": ("OPENSKILL_API_KEY",),
-    "host_http_targets": ("OPENSKILL_HOST_HTTP_TARGETS",),
-    "host_uploads": ("OPENSKILL_HOST_UPLOADS",),
-    "host_upload_size": ("OPENSKILL_HOST_UPLOAD_SIZE",),
-    "host_quota_bytes": ("OPENSKILL_HOST_QUOTA_BYTES",),
-    "host_quota_uploads": ("OPENSKILL_HOST_QUOTA_UPLOADS",),
-    "host_quota_conversations": ("OPENSKILL_HOST_QUOTA_CONVERSATIONS",),
-    "host_quota_workspaces": ("OPENSKILL_HOST_QUOTA_WORKSPACES",),
-    "host_publish": ("OPENSKILL_HOST_PUBLISH",),
-    "host_public_url": ("OPENSKILL_HOST_PUBLIC_URL",),
-    "mcp_keys": ("OPENSKILL_MCP_KEYS",),
-    "mcp_env": ("OPENSKILL_MCP_ENV",),
+    "host_uploads": ("OPENSKILL_HOST_UPLOADS", *_STATE),
 }
-"""The variables of each field of `Settings`; the first one that is set counts."""
+"""The variables of fields that are not called `OPENSKILL_` and the name of the field."""
 PUBLISH_MODES = ("keys", "open", "off")
 """Who may read published skills; the first one is the default."""
 _BASE_URL = "http://127.0.0.1:8000"
@@ -212,18 +173,18 @@ class Settings:
             docker_host=_read_text(env, "DOCKER_HOST"),
             ray_executor=_read_choice(env, "OPENSKILL_RAY_EXECUTOR", NODE_EXECUTORS),
             sandbox_uids=_read_uids(env, "OPENSKILL_SANDBOX_UIDS", (52000, 55999)),
-            sandbox_kept=_read_seconds(env, "OPENSKILL_SANDBOX_KEPT", 60.0),
-            workspace_ttl=_read_seconds(env, "OPENSKILL_WORKSPACE_TTL", _DAY),
-            workspace_bytes=_read_amount(env, "OPENSKILL_WORKSPACE_BYTES", _GIB),
-            workspace_files=_read_amount(env, "OPENSKILL_WORKSPACE_FILES", 50_000),
+            sandbox_kept=_read(env, "OPENSKILL_SANDBOX_KEPT", parse_seconds, 60.0),
+            workspace_ttl=_read(env, "OPENSKILL_WORKSPACE_TTL", parse_seconds, _DAY),
+            workspace_bytes=_read(env, "OPENSKILL_WORKSPACE_BYTES", parse_amount, _GIB),
+            workspace_files=_read(env, "OPENSKILL_WORKSPACE_FILES", parse_amount, 50_000),
             storage=_read_text(env, "OPENSKILL_STORAGE"),
             lease_ttl=_read_lease_ttl(env, "OPENSKILL_LEASE_TTL"),
-            lease_wait=_read_seconds(env, "OPENSKILL_LEASE_WAIT", 12.0),
-            http_base_url=_read_base_url(env, "OPENSKILL_HTTP_BASE_URL", _BASE_URL),
+            lease_wait=_read(env, "OPENSKILL_LEASE_WAIT", parse_seconds, 12.0),
+            http_base_url=_read(env, "OPENSKILL_HTTP_BASE_URL", parse_base_url, _BASE_URL),
             allowed_root=_read_directory(env, "OPENSKILL_ALLOWED_ROOT") or _resolve_here("data"),
             cli_dir=_read_directory(env, "OPENSKILL_CLI_DIR") or _resolve_here("skills_cli"),
             timeout_ms=_read_integer(env, "OPENSKILL_TIMEOUT_MS", DEFAULT_TIMEOUT_MS, 1, _MAX_WAIT_MS),
-            host_max_body=_read_amount(env, "OPENSKILL_HOST_MAX_BODY", 1024**2),
+            host_max_body=_read(env, "OPENSKILL_HOST_MAX_BODY", parse_amount, 1024**2),
             host_concurrency=_read_integer(env, "OPENSKILL_HOST_CONCURRENCY", 0, 0, 10_000),
             host_queue=_read_integer(env, "OPENSKILL_HOST_QUEUE", 64, 0, 1_000_000),
             host_keys=_read_directory(env, "OPENSKILL_HOST_KEYS") or config / "keys.json",
@@ -236,17 +197,25 @@ class Settings:
             host_api_key=_read_text(env, "OPENSKILL_API_KEY"),
             host_http_targets=_read_words(env, "OPENSKILL_HOST_HTTP_TARGETS"),
             host_uploads=_read_optional_file(env, "OPENSKILL_HOST_UPLOADS", state / "uploads"),
-            host_upload_size=_read_amount(env, "OPENSKILL_HOST_UPLOAD_SIZE", 32 * 1024**2),
-            host_quota_bytes=_read_amount(env, "OPENSKILL_HOST_QUOTA_BYTES", _GIB),
+            host_upload_size=_read(env, "OPENSKILL_HOST_UPLOAD_SIZE", parse_amount, 32 * 1024**2),
+            host_quota_bytes=_read(env, "OPENSKILL_HOST_QUOTA_BYTES", parse_amount, _GIB),
             host_quota_uploads=_read_integer(env, "OPENSKILL_HOST_QUOTA_UPLOADS", 1000, 1, 1_000_000),
             host_quota_conversations=_read_integer(env, "OPENSKILL_HOST_QUOTA_CONVERSATIONS", 1000, 1, 1_000_000),
             host_quota_workspaces=_read_integer(env, "OPENSKILL_HOST_QUOTA_WORKSPACES", 50, 1, 1_000_000),
             host_publish=_read_choice(env, "OPENSKILL_HOST_PUBLISH", PUBLISH_MODES),
-            host_public_url=_read_public_url(env, "OPENSKILL_HOST_PUBLIC_URL"),
+            host_public_url=_read(env, "OPENSKILL_HOST_PUBLIC_URL", parse_base_url, None),
             mcp_keys=_read_keys(env, "OPENSKILL_MCP_KEYS"),
             mcp_env=_read_words(env, "OPENSKILL_MCP_ENV"),
             environment=env,
         )
+
+
+VARIABLES: Mapping[str, tuple[str, ...]] = {
+    each.name: _OTHER_VARIABLES.get(each.name, (f"OPENSKILL_{each.name.upper()}",))
+    for each in fields(Settings)
+    if each.name != "environment"
+}
+"""The variables of each field of `Settings`; the first one that is set counts."""
 
 
 def find_variable(field: str, environment: Mapping[str, str]) -> str | None:
@@ -349,21 +318,16 @@ def _read_uids(env: Mapping[str, str], name: str, default: tuple[int, int]) -> t
     return int(match[1]), int(match[2])
 
 
-def _read_seconds(env: Mapping[str, str], name: str, default: float) -> float:
+def _read(env: Mapping[str, str], name: str, parse: Callable[[str, str], T], default: D) -> T | D:
     value = _read_text(env, name)
-    return default if value is None else parse_seconds(value, name)
+    return default if value is None else parse(value, name)
 
 
 def _read_lease_ttl(env: Mapping[str, str], name: str) -> float:
-    value = _read_seconds(env, name, 10.0)
+    value = _read(env, name, parse_seconds, 10.0)
     if not 1 <= value <= 60 * 60:
         raise InvalidArgument(name, f"{value:g} seconds; use 1s to 1h")
     return value
-
-
-def _read_amount(env: Mapping[str, str], name: str, default: int) -> int:
-    value = _read_text(env, name)
-    return default if value is None else parse_amount(value, name)
 
 
 def _read_integer(env: Mapping[str, str], name: str, default: int, minimum: int, maximum: int) -> int:
@@ -382,10 +346,6 @@ def _read_choice(env: Mapping[str, str], name: str, words: tuple[str, ...]) -> s
     return value
 
 
-def _read_base_url(env: Mapping[str, str], name: str, default: str) -> str:
-    return parse_base_url(_read_text(env, name) or default, name)
-
-
 def parse_base_url(text: str, field: str) -> str:
     """Parse an http or https URL without user, query and fragment. Raises `InvalidArgument` for `field`."""
     try:
@@ -398,11 +358,6 @@ def parse_base_url(text: str, field: str) -> str:
     if parts.username is not None:
         raise InvalidArgument(field, "contains a user name; put the key into OPENSKILL_API_KEY instead")
     return text.rstrip("/")
-
-
-def _read_public_url(env: Mapping[str, str], name: str) -> str | None:
-    value = _read_text(env, name)
-    return None if value is None else parse_base_url(value, name)
 
 
 def _read_optional_file(env: Mapping[str, str], name: str, default: Path) -> Path | None:

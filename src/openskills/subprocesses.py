@@ -58,7 +58,13 @@ def run_program(
 
 
 def _start(
-    argv: Sequence[str], environment: Mapping[str, str], cwd: Path, *, stdin: int = subprocess.DEVNULL
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    cwd: Path,
+    *,
+    stdin: int = subprocess.DEVNULL,
+    output: int = subprocess.PIPE,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     if not argv:
         raise InvalidArgument("argv", "is empty; the first item must be the program")
@@ -66,10 +72,11 @@ def _start(
         return subprocess.Popen(
             list(argv),
             stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
             cwd=cwd,
             env=dict(environment),
+            pass_fds=pass_fds,
             start_new_session=True,
         )
     except FileNotFoundError:
@@ -157,20 +164,12 @@ def start_helper(argv: Sequence[str], environment: Mapping[str, str]) -> HelperP
     """
     ours, theirs = socket.socketpair()
     with theirs:
+        command, root = [*argv, str(theirs.fileno())], Path("/")
         try:
-            process = subprocess.Popen(
-                [*argv, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env=dict(environment),
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
-        except OSError as error:
+            process = _start(command, environment, root, output=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
+        except InvalidArgument:
             ours.close()
-            raise InvalidArgument("argv", f"cannot start {argv[0]!r}: {error}") from None
+            raise
     return HelperProcess(process, ours)
 
 

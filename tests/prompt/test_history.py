@@ -16,9 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openskills.prompt.history import (
+    HistoryReplay,
     HistoryToolCall,
     SkillAction,
     SkillCallResult,
+    TextHistory,
     TextLocations,
     can_append_text,
     count_system_messages,
@@ -29,7 +31,6 @@ from openskills.prompt.history import (
     get_tool_calls,
     parse_json_object,
     parse_result,
-    replay,
 )
 from openskills.session.state import ALL, LoadMode
 from tests.prompt.conversations import CLEARED, Ask, Conversation, Load, Messages, Other, Select, Unload
@@ -49,6 +50,10 @@ def after(mode: LoadMode, *batches: str | Ask | Sequence[Ask], limit: int = 0, o
         else:
             conversation.ask(batch)
     return conversation
+
+
+def replay(messages: Sequence[Any], mode: LoadMode) -> TextHistory:
+    return HistoryReplay(mode).continue_with(messages)
 
 
 def held(conversation: Conversation, skill: str = "pdf") -> TextLocations:

@@ -1,10 +1,12 @@
 """A conversation whose state somebody else keeps."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from openskills.catalog.catalog import Catalog
+from openskills.executors.workspace import DirectoryWorkspace
 from openskills.runtime.branch import Branch
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
@@ -79,6 +81,29 @@ async def test_nothing_of_a_branch_is_in_the_store(runtime: SkillRuntime) -> Non
         await session.call("skill_load", {"skill": "pdf"})
 
     assert (await runtime.store.get(SessionKey("openskills", "local", "s"))) is None
+
+
+class _ReportingExecutor(FakeExecutor):
+    """Says when a workspace is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = asyncio.Event()
+
+    async def open(self, key: str) -> DirectoryWorkspace:
+        self.opened.set()
+        return await super().open(key)
+
+
+async def test_loading_a_skill_with_a_script_opens_the_workspace_for_its_first_command(write_skill: WriteSkill) -> None:
+    folder = write_skill("pdf")
+    (folder / "run.py").write_text("print()")
+    executor = _ReportingExecutor()
+    runtime = SkillRuntime(Catalog.from_paths(folder), executor)
+
+    async with runtime.session("s", branch=Branch()) as session, asyncio.timeout(10):
+        await session.call("skill_load", {"skill": "pdf"})
+        await executor.opened.wait()
 
 
 async def test_what_is_logged_is_in_the_log_of_the_conversation(runtime: SkillRuntime) -> None:

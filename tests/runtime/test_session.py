@@ -16,7 +16,7 @@ import pytest
 from openskills.catalog.catalog import Catalog
 from openskills.errors import InvalidArgument, NotLoaded
 from openskills.prompt.blocks import PromptLayer, TokenBudget
-from openskills.prompt.history import TranscriptPosition, replay
+from openskills.prompt.history import HistoryReplay, TranscriptPosition
 from openskills.runtime.options import ModelCall, SessionOptions
 from openskills.runtime.session import OverviewCache
 from openskills.session.state import AgentView, LoadMode
@@ -513,7 +513,7 @@ def test_tools_that_cannot_work_are_refused_at_once(tmp_path: Path) -> None:
 
 
 def position_of(messages: list[dict[str, Any]]) -> TranscriptPosition:
-    return replay(messages, LoadMode.TURN).position
+    return HistoryReplay(LoadMode.TURN).continue_with(messages).position
 
 
 def said(*roles: str) -> list[dict[str, Any]]:

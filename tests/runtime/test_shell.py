@@ -320,6 +320,28 @@ async def test_an_edited_script_stays_executable(session: SkillSession) -> None:
     assert await text_of(session, bash("./run.sh")) == "two"
 
 
+async def test_a_script_is_executable_after_its_edit_was_undone(session: SkillSession) -> None:
+    old = "str_replace_editor"
+    await text_of(session, bash("printf '#!/bin/sh\\necho one\\n' > run.sh; chmod +x run.sh"))
+    await text_of(session, edit("str_replace", "run.sh", old, old_str="one", new_str="two"))
+    await text_of(session, edit("undo_edit", "run.sh", old))
+    assert await text_of(session, bash("./run.sh")) == "one"
+
+
+async def test_a_file_that_is_too_large_to_be_restored_is_not_removed_instead(session: SkillSession) -> None:
+    old = "str_replace_editor"
+    await text_of(session, bash("head -c 5000000 /dev/zero > big"))
+    await text_of(session, edit("create", "big", old, file_text="small"))
+    assert "no edit" in await failure_of(session, edit("undo_edit", "big", old))
+    assert await text_of(session, bash("cat big")) == "small"
+
+
+async def test_a_text_is_inserted_after_the_line_that_view_numbers(session: SkillSession) -> None:
+    await text_of(session, edit("create", "f", file_text="a\fb\u2028c\nd\n"))
+    await text_of(session, edit("insert", "f", insert_line=1, insert_text="x"))
+    assert await text_of(session, edit("view", "f", view_range=[2, 3])) == "     2\tx\n     3\td"
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -332,6 +354,8 @@ async def test_an_edited_script_stays_executable(session: SkillSession) -> None:
         (edit("insert", "f", insert_text="x"), "insert_line: required"),
         (edit("view", "f", view_range=[5, 9]), "view_range: [5, 9] is not in 1 to 2"),
         (edit("view", "f", view_range=[1]), "view_range: expected"),
+        (edit("view", "f", view_range=["1", "2"]), "view_range: expected"),
+        (edit("view", "f", view_range=1), "view_range: expected"),
         (edit("view", "gone"), "does not exist"),
         (edit("view", "binary"), "not UTF-8"),
         (edit("create", "f"), "file_text: required"),

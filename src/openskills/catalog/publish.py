@@ -20,7 +20,7 @@ from openskills.catalog.root import Progress, Root, no_progress
 from openskills.catalog.skill import MAX_DEPTH, SKILL_FILE, SKIPPED, Skill, Stamp, stamp_of
 from openskills.catalog.sources.archive import FileContent, write_zip
 from openskills.catalog.sources.entries import EntryNames
-from openskills.catalog.sources.plugin import MCP_SCHEMA, PLUGIN_NAME, PLUGIN_SCHEMA
+from openskills.catalog.sources.plugin import MCP_SCHEMA, PLUGIN_NAME, PLUGIN_SCHEMA, describe_fault
 from openskills.catalog.validate import validate
 from openskills.errors import InvalidSkill, LimitExceeded, SkillError, SourceUnavailable
 from openskills.skillmd.problem import Severity, select_errors
@@ -29,7 +29,6 @@ INDEX_SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 MAX_FILES = 1000
 MAX_BYTES = 50 << 20
 """Limits of one skill: those of `npx skills`."""
-MAX_DESCRIPTION = 1024
 
 _SKILL_NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?")
@@ -131,17 +130,18 @@ class SkillPublisher:
         before = self._known.get(skill.directory)
         stamps: _FolderStamp = ()
         try:
-            _check_origin(skill)
-            stamps = _stamp_files(skill)
+            if skill.remote is not None:
+                raise InvalidSkill(f"belongs to the server {skill.remote.server}; publish it there")
+            skill.check_unchanged()
+            folder = skill.directory
+            stamps = tuple((path, stamp_of(os.stat(f"{folder}/{path}"))) for path in _list_files(folder))
             if before is not None and before[:2] == (skill, stamps):
                 return before[2]
             _check_manifest(skill)
             files = read_files(skill)
             result = _describe(skill, find_team(skill, self._catalog.roots), files)
-        except SkillError as error:
-            result = UnpublishedSkill(skill.name, skill.location, error.message)
-        except OSError as error:
-            result = UnpublishedSkill(skill.name, skill.location, f"cannot be read: {error.strerror or error}")
+        except (SkillError, OSError) as error:
+            result = UnpublishedSkill(skill.name, skill.location, describe_fault(error))
         self._known[skill.directory] = (skill, stamps, result)
         return result
 
@@ -173,27 +173,15 @@ def find_team(skill: Skill, roots: Iterable[Root]) -> str:
     return ""
 
 
-def _check_origin(skill: Skill) -> None:
-    if skill.remote is not None:
-        raise InvalidSkill(f"belongs to the server {skill.remote.server}; publish it there")
-    skill.check_unchanged()
-
-
 def _check_manifest(skill: Skill) -> None:
     manifest = skill.manifest
     if _SKILL_NAME.fullmatch(skill.name) is None:
         raise InvalidSkill(f"invalid name {skill.name[:80]!r}: use lowercase letters, digits and single hyphens")
-    if len(manifest.description) > MAX_DESCRIPTION:
-        raise InvalidSkill(f"the description has more than {MAX_DESCRIPTION:,} characters")
     if str(manifest.metadata.get("internal", "")).lower() == "true":
         raise InvalidSkill("metadata.internal is true")
     errors = select_errors(validate(skill.directory).problems)
     if errors:
         raise InvalidSkill(f"{errors[0].message} [{errors[0].rule}]")
-
-
-def _stamp_files(skill: Skill) -> _FolderStamp:
-    return tuple((path, stamp_of(os.stat(f"{skill.directory}/{path}"))) for path in _list_files(skill.directory))
 
 
 def _list_files(directory: str) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -145,12 +146,8 @@ def find_resources(directory: str) -> tuple[Resource, ...]:
     A link counts when it leads to a file inside the folder. Linked directories are not entered.
     """
     base = os.path.realpath(directory)
-    found: list[Resource] = []
-    for path, size in _iter_files(base):
-        if path != SKILL_FILE:
-            found.append(Resource(path, classify_resource(path), size))
-        if len(found) >= MAX_RESOURCES:
-            break
+    files = (file for file in _iter_files(base) if file[0] != SKILL_FILE)
+    found = [Resource(path, classify_resource(path), size) for path, size in islice(files, MAX_RESOURCES)]
     return tuple(sorted(found, key=lambda resource: resource.path))
 
 
@@ -269,19 +266,18 @@ class Skill:
         Those of a server begin with a line that names it: their text is not to be trusted like that of a local file.
         """
         if self.remote is not None:
-            text, problem = decode(self.remote.read(SKILL_FILE))
-            if problem is not None:
-                raise InvalidSkill(f"{self.name}: {problem.message}", (problem,))
-            return f"> This skill comes from the server {self.remote.server}.\n\n{parse(text).body}"
-        try:
-            stamp, data, problem = read_skill_file(self.directory)
-        except NoSkillFile:
-            raise self._missing_error() from None
-        self.check_stamp(SKILL_FILE, stamp)
+            data, problem = self.remote.read(SKILL_FILE), None
+        else:
+            try:
+                stamp, data, problem = read_skill_file(self.directory)
+            except NoSkillFile:
+                raise self._missing_error() from None
+            self.check_stamp(SKILL_FILE, stamp)
         text, problem = ("", problem) if problem is not None else decode(data)
         if problem is not None:
-            raise InvalidSkill(f"{self.name}: {problem.message}", (problem,))
-        return parse(text).body
+            raise self._build_error(problem)
+        body = parse(text).body
+        return body if self.remote is None else f"> This skill comes from the server {self.remote.server}.\n\n{body}"
 
     def resources(self) -> tuple[Resource, ...]:
         """Every file of the skill except SKILL.md, sorted by path, without links that leave it.
@@ -365,7 +361,7 @@ class Skill:
     def check_stamp(self, path: str, stamp: Stamp | None) -> None:
         """Raise `InvalidSkill` if the user trusted this skill, but not with the file that has this stamp."""
         if not self.is_approved(path, stamp):
-            raise InvalidSkill(f"{self.name}: {self.changed_problem.message}", (self.changed_problem,))
+            raise self._build_error(self.changed_problem)
 
     def check_unchanged(self) -> None:
         """Raise `InvalidSkill` if the user trusted this skill, and a file was changed, added or removed since."""
@@ -381,7 +377,7 @@ class Skill:
                     if not stat.S_ISDIR(status.st_mode):
                         found[path] = stamp_of(status)
         if found != {path: stamp for path, stamp in self.approved.items() if path.startswith(f"{base}{os.sep}")}:
-            raise InvalidSkill(f"{self.name}: {self.changed_problem.message}", (self.changed_problem,))
+            raise self._build_error(self.changed_problem)
 
     @property
     def changed_problem(self) -> Problem:
@@ -391,6 +387,9 @@ class Skill:
 
     def _missing_error(self) -> InvalidSkill:
         problem = Problem("file-missing", f"{self.directory} is not a skill any more: {SKILL_FILE} is missing")
+        return self._build_error(problem)
+
+    def _build_error(self, problem: Problem) -> InvalidSkill:
         return InvalidSkill(f"{self.name}: {problem.message}", (problem,))
 
     def _check_exists(self) -> None:

@@ -75,26 +75,20 @@ class CatalogSnapshot:
 
     def view(self, visible: Callable[[Skill], bool]) -> "CatalogSnapshot":
         """The same snapshot with only the skills for which `visible` is true."""
-        return CatalogSnapshot(
-            (skill for skill in self.skills if visible(skill)),
-            hidden=self.hidden.values(),
-            shadowed=self.shadowed,
-            problems=self.problems,
-        )
+        return self._with_skills((skill for skill in self.skills if visible(skill)), self.hidden.values())
 
     @check_arguments
     def reveal(self, names: Iterable[str]) -> "CatalogSnapshot":
         """The same snapshot in which these skills are visible, if they were hidden as user-only."""
-        hidden = {name: self.hidden[name] for name in names if name in self.hidden}
-        invited = [each for each in hidden.values() if each.skill.manifest.disable_model_invocation]
+        chosen = [self.hidden[name] for name in dict.fromkeys(names) if name in self.hidden]
+        invited = [each for each in chosen if each.skill.manifest.disable_model_invocation]
         if not invited:
             return self
-        return CatalogSnapshot(
-            (*self.skills, *(each.skill for each in invited)),
-            hidden=[each for each in self.hidden.values() if each not in invited],
-            shadowed=self.shadowed,
-            problems=self.problems,
-        )
+        hidden = [each for each in self.hidden.values() if each not in invited]
+        return self._with_skills((*self.skills, *(each.skill for each in invited)), hidden)
+
+    def _with_skills(self, skills: Iterable[Skill], hidden: Iterable[HiddenSkill]) -> "CatalogSnapshot":
+        return CatalogSnapshot(skills, hidden=hidden, shadowed=self.shadowed, problems=self.problems)
 
     @cached_property
     def _index(self) -> SearchIndex:

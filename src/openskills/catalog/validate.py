@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from openskills.catalog.discovery import Folder, SkillFileEntry, discover
-from openskills.catalog.root import Progress, Root, no_progress
+from openskills.catalog.root import FetchResult, Progress, Root, no_progress
 from openskills.catalog.skill import SKILL_FILE, find_resources, read_skill_text
 from openskills.catalog.sources.plugin import open_plugin
 from openskills.errors import ForbiddenPath, InvalidArgument
@@ -83,14 +83,15 @@ def find_skill_folders(paths: Iterable[str | os.PathLike[str]], progress: Progre
     for path in paths:
         folder = resolve_skill_folder(path)
         root = Root(folder, str(folder))
-        plugin = open_plugin(root) if root.is_plugin else None
-        oddities += [ValidationResult(problem.path, None, (problem,)) for problem in plugin.problems] if plugin else []
-        for place in plugin.roots if plugin else (root,):
+        opened = open_plugin(root) if root.is_plugin else FetchResult((root,))
+        odd = [*opened.problems]
+        for place in opened.roots:
             scan = discover(place, progress=progress)
             found = [Path(directory) for directory, entry in scan.visited.items() if isinstance(entry, SkillFileEntry)]
-            skills.update(dict.fromkeys(found if plugin else found or [folder]))
-            odd = [problem for one in scan.visited.values() if isinstance(one, Folder) for problem in one.problems]
-            oddities += [ValidationResult(problem.path, None, (problem,)) for problem in (*odd, *scan.problems)]
+            skills.update(dict.fromkeys(found or ([] if root.is_plugin else [folder])))
+            odd += (problem for one in scan.visited.values() if isinstance(one, Folder) for problem in one.problems)
+            odd += scan.problems
+        oddities += (ValidationResult(problem.path, None, (problem,)) for problem in odd)
     return SkillFolderList(tuple(skills), tuple(dict.fromkeys(oddities)))
 
 

@@ -299,20 +299,13 @@ class TextHistory:
         return self.locations.get(skill) or self.spare.get(skill) or TextLocations()
 
 
-def replay(messages: Sequence[Message], mode: LoadMode) -> TextHistory:
-    """Replay the messages in order.
+class HistoryReplay:
+    """A replay of messages in order, which can be continued, and copied to continue it in two ways.
 
     A result belongs to the nearest call before it with the same id, or else is identified by its `name` or text. A
     skill is unloaded by a call or an eviction; by a user message, unless the mode is `session`; and in the mode `once`
     by an answer of the model.
     """
-    walk = HistoryReplay(mode)
-    walk.add_all(messages)
-    return walk.get_history()
-
-
-class HistoryReplay:
-    """A replay that can be continued, and copied to continue it in two ways."""
 
     def __init__(self, mode: LoadMode) -> None:
         self.mode = mode
@@ -357,7 +350,8 @@ class HistoryReplay:
         elif role == "user":
             content = get_field(message, "content")
             self._position = TranscriptPosition(users + 1, content, 0, self._is_answered)
-            self._add_user_message()
+            if self.mode is not LoadMode.SESSION:
+                self._move_to_spare()
         else:
             self._position = TranscriptPosition(users, last, answers)
             self._is_answered = False
@@ -374,10 +368,6 @@ class HistoryReplay:
             for call in calls:
                 fresh.setdefault(call.id or call.name, []).append(call)
             self._calls.update(fresh)
-
-    def _add_user_message(self) -> None:
-        if self.mode is not LoadMode.SESSION:
-            self._move_to_spare()
 
     def _add_result(self, index: int, message: Message) -> None:
         call = self._find_call(message)

@@ -153,9 +153,6 @@ def _iter_strings(value: object, depth: int = _MAX_DEPTH) -> Iterator[str]:
             yield from _iter_strings(inner, depth - 1)
 
 
-__all__ = ["Ledger", "RequestTokens", "account"]
-
-
 class Ledger:
     """Token usage of one conversation: the last `max_requests` requests, and the sum of all."""
 

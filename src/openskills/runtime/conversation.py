@@ -224,15 +224,15 @@ class Conversation:
         self.scope = scope
         self.loop = asyncio.get_running_loop()
         self.state = SkillState()
-        self._cache = cache or ConversationCache()
-        self.uploads = self._cache.uploads
+        self.cache = cache or ConversationCache()
+        self.uploads = self.cache.uploads
         self._parent: Conversation | None = None
         self.user_count = 0
         self._store = store
         self._key = SessionKey(scope.app, scope.user, scope.session)
         self._terms = terms
         self._save = save
-        self._lease: HeldLease | None = None
+        self.lease: HeldLease | None = None
         self._is_lease_lent = False
         self._create_runner = create_runner
         self._runner: CommandRunner | None = None
@@ -265,31 +265,26 @@ class Conversation:
             return await self._store.get(self._key, after=_AFTER_LAST_EVENT)
         lent = self._parent.lease if self._parent is not None else None
         try:
-            self._lease, found = await HeldLease.acquire(
+            self.lease, found = await HeldLease.acquire(
                 self._store, self._key, replace(self._terms, wait=0) if lent else self._terms
             )
         except SessionInUse as error:
             if lent is None or error.holder != lent.holder:
                 raise
             # The same store: the parent's runtime runs this conversation, and we are a part of it.
-            self._lease, self._is_lease_lent = lent, True
+            self.lease, self._is_lease_lent = lent, True
             found = await self._store.get(self._key, after=_AFTER_LAST_EVENT)
         return found
 
     async def _release_lease(self) -> None:
-        lease, self._lease = self._lease, None
+        lease, self.lease = self.lease, None
         if lease is not None and not self._is_lease_lent:
             await lease.close()
 
-    @property
-    def lease(self) -> HeldLease | None:
-        """The lease of the conversation while it is open."""
-        return self._lease
-
     async def check_lease(self) -> None:
         """Raise `LeaseLost` if another process may have continued the conversation. See `HeldLease.check`."""
-        if self._lease is not None:
-            await self._lease.check()
+        if self.lease is not None:
+            await self.lease.check()
 
     async def _read_state(self, found: Session, agent: str) -> None:
         if migrate_keys(found.state, agent, lambda _: None):
@@ -351,7 +346,7 @@ class Conversation:
         async with self._writing:
             while self._pending:
                 first = self._pending[0]
-                epoch = self._lease.epoch if self._lease is not None else None
+                epoch = self.lease.epoch if self.lease is not None else None
                 stored = await self._store.append(self._key, first, epoch=epoch)
                 self._pending.pop(0)
                 for listener in tuple(self._listeners):
@@ -383,10 +378,14 @@ class Conversation:
         """Return a runner for the agent; the workspace is opened on first use."""
         if self._parent is not None:
             return await self._parent.open_runner(agent, rules)
+        runner = await self._get_runner()
+        return runner.for_agent(agent, rules, guard=self.check_lease)
+
+    async def _get_runner(self) -> CommandRunner:
         async with self._opening:
             if self._runner is None:
                 self._runner = await self._create_runner()
-            return self._runner.for_agent(agent, rules, guard=self.check_lease)
+            return self._runner
 
     def prepare_workspace(self) -> None:
         """Open the workspace in the background. If that fails, the first command tries again and reports it."""
@@ -397,9 +396,7 @@ class Conversation:
 
     async def _prepare_workspace(self) -> None:
         with suppress(SkillError, OSError):
-            async with self._opening:
-                if self._runner is None:
-                    self._runner = await self._create_runner()
+            await self._get_runner()
 
     def get_commands(self, owner: ProcessOwner, runner: CommandRunner, processes: ProcessTable) -> InteractiveCommands:
         """The interactive commands of an agent, across turns; new ones start with the rules of `runner`."""
@@ -409,18 +406,13 @@ class Conversation:
 
     def get_approvals(self, key: Hashable, made: Callable[[], Approvals]) -> Approvals:
         """The approvals for a key, with their remembered answers."""
-        if key not in self._cache.approvals:
-            self._cache.approvals[key] = made()
-        return self._cache.approvals[key]
+        if key not in self.cache.approvals:
+            self.cache.approvals[key] = made()
+        return self.cache.approvals[key]
 
     def get_loaded_texts(self, key: Hashable, made: Callable[[], LoadedTexts]) -> LoadedTexts:  # noqa: ARG002
         """New loaded texts for an agent: they are read again after a conversation was closed."""
         return made()
-
-    @property
-    def cache(self) -> ConversationCache:
-        """What is remembered between uses of the conversation."""
-        return self._cache
 
     def has_commands_of(self, agent: str) -> bool:
         """Whether an agent has started an interactive command."""
@@ -432,7 +424,7 @@ class Conversation:
 
     def check_command(self, identity: str) -> None:
         """Raise `InvalidArgument` for an interactive command that ended with its event loop."""
-        if identity in self._cache.lost_commands:
+        if identity in self.cache.lost_commands:
             raise InvalidArgument(
                 "session_id",
                 f"{identity!r} ended with its event loop, and its last output is lost; start it again with skill_exec",
@@ -446,7 +438,7 @@ class Conversation:
 
     async def close_with_loop(self) -> None:
         """Close it because its event loop ends or has ended, and remember its commands as lost."""
-        self._cache.lost_commands.extend(self._running_ids)
+        self.cache.lost_commands.extend(self._running_ids)
         if not self.loop.is_closed():
             await self.close()
         elif self._runner is not None:

@@ -55,12 +55,9 @@ def collect_details(skill: Skill, hidden: str | None, around: CatalogSnapshot, s
 
 def manifest_fields(manifest: SkillManifest) -> dict[str, object]:
     """The fields that are set, except those that are shown separately."""
-    given: dict[str, object] = {}
-    for one in fields(manifest):
-        value = getattr(manifest, one.name)
-        if one.name not in _SEPARATE_FIELDS and value not in (None, (), {}, _DEFAULTS.get(one.name)):
-            given[one.name] = value
-    return given
+    shown = [one.name for one in fields(manifest) if one.name not in _SEPARATE_FIELDS]
+    values = ((name, getattr(manifest, name)) for name in shown)
+    return {name: value for name, value in values if value not in (None, (), {}, _DEFAULTS.get(name))}
 
 
 def details_json(facts: SkillDetails) -> dict[str, object]:

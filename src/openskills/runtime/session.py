@@ -475,9 +475,8 @@ class SkillSession:
                 changes.append(RecordedChange(last, self.agent, Unloaded(skill, evicted=True)))
         return changes
 
-    def _fold(self, changes: Iterable[Change], at: int, about: Mapping[str, Any] | None = None) -> None:
-        recorded = [RecordedChange(at, self.agent, change) for change in changes]
-        self._shared.fold(recorded, self.agent, about or {})
+    def _fold(self, change: Change, at: int) -> None:
+        self._shared.fold([RecordedChange(at, self.agent, change)], self.agent, {})
 
     def _follow_messages(self, now: TranscriptPosition, new_turn: bool | None) -> None:
         """Begin a turn, or consume skills that were to be shown once, if the caller or the messages say so."""
@@ -487,13 +486,13 @@ class SkillSession:
             view = self._get_view()
             for skill, at in self._presented.items():
                 if view.is_loaded(skill) and view.entries[skill].loaded <= at:
-                    self._fold([Consumed(skill)], at)
+                    self._fold(Consumed(skill), at)
         self._before = now
 
     def _begin_turn(self, at: int) -> None:
         self._notices.clear()
         if self._options.load_mode is not LoadMode.SESSION:
-            self._fold([TurnBegan()], at)
+            self._fold(TurnBegan(), at)
 
     def _build_request(self, given: GivenMessages, layer: SessionOverview) -> PromptRequest:
         self._evict_excess()
@@ -540,7 +539,7 @@ class SkillSession:
         view = self._get_view()
         for skill in self._evict(view):
             if view.is_loaded(skill):
-                self._fold([Unloaded(skill, evicted=True)], view.entries[skill].loaded)
+                self._fold(Unloaded(skill, evicted=True), view.entries[skill].loaded)
                 self._notices[skill] = (
                     f"[Unloaded] {skill}: too many skills were loaded; call skill_load to read it again"
                 )
@@ -550,7 +549,7 @@ class SkillSession:
         self._ended = True
 
     def _unload_missing(self, skill: str, why: str) -> None:
-        self._fold([Unloaded(skill)], self._shared.tick())
+        self._fold(Unloaded(skill), self._shared.tick())
         self._notices[skill] = f"[Unloaded] {skill}: {why}"
 
     def _check_open(self) -> None:

@@ -235,15 +235,14 @@ class SessionPool:
         if len(own) < self._max_sessions:
             return
         idle = next((one for one in own if not one.users), None)
-        if idle is not None:
-            # Its client may come back and expects its files.
-            idle.is_temporary = False
-        else:
+        if idle is None:
             raise TooManyRequests(
                 f"{len(own)} sessions of {user!r} are in use, which is the maximum; end one of them",
                 limit="sessions",
                 retry_after=1,
             )
+        # Its client may come back and expects its files.
+        idle.is_temporary = False
         self._expire(idle)
 
     def _expire(self, opened: _OpenSession) -> None:
@@ -257,12 +256,10 @@ class SessionPool:
         opened.is_closed = True
         if opened.timer is not None:
             opened.timer.cancel()
-        here = asyncio.current_task()
-        running = [task for task in opened.tasks if task is not here]
-        for task in running:
+        for task in opened.tasks:
             task.cancel()
-        if running:
-            await asyncio.wait(running)
+        if opened.tasks:
+            await asyncio.wait(opened.tasks)
         async with opened.ready:
             await opened.stack.aclose()
             user, name = opened.key

@@ -7,10 +7,11 @@ text editor. Commands pass the policy, the approval hook, the limits and the aud
 
 import asyncio
 import posixpath
+import re
 import secrets
 import shlex
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -31,6 +32,7 @@ from openskills.executors.spec import (
     expand_path,
 )
 from openskills.paths import to_printable
+from openskills.prompt.blocks import split_lines
 from openskills.tools.files import prepare_workspace
 from openskills.tools.run import clip_stream, stage_skill
 from openskills.tools.run_arguments import encode_text
@@ -96,15 +98,15 @@ class PersistentShell:
                     await _write_all(process, encode_text("command", line))
                     code = await self._read_result(process, f"\n{nonce} ".encode(), output)
             except TimeoutError:
-                await self._kill()
+                await self.close()
                 note = f"the command timed out after {timeout:g} s; {_LOST}"
                 return ShellOutput(output.to_captured(), CapturedOutput(), None, note)
             except asyncio.CancelledError:
-                await shield_until_done(self._kill())
+                await shield_until_done(self.close())
                 raise
             if code is not None:
                 return ShellOutput(output.to_captured(), CapturedOutput(), code)
-            await self._kill()
+            await self.close()
             ended = await process.wait()
             detail = f" ({ended.detail})" if ended.detail else ""
             return ShellOutput(output.to_captured(), CapturedOutput(), ended.exit_code, f"the shell ended{detail}")
@@ -112,11 +114,16 @@ class PersistentShell:
     async def close(self) -> None:
         """Kill the shell with everything that it started, also a command that is running."""
         # Without the lock, which a running command holds.
-        await self._kill()
+        started, self._started = self._started, None
+        finished, self._finished = self._finished, None
+        if started is not None:
+            await started.process.kill()
+        if finished is not None:
+            await finished
 
     async def _get_process(self, runner: CommandRunner) -> Process:
         if self._finished is not None and self._finished.done():
-            await self._kill()
+            await self.close()
         if self._started is None:
             started = await runner.start(self._request, ask=False)
             self._started, self._offset = started, 0
@@ -147,14 +154,6 @@ class PersistentShell:
                     return None
         finally:
             output.add(pending)
-
-    async def _kill(self) -> None:
-        started, self._started = self._started, None
-        finished, self._finished = self._finished, None
-        if started is not None:
-            await started.process.kill()
-        if finished is not None:
-            await finished
 
 
 async def _write_all(process: Process, data: bytes) -> None:
@@ -187,7 +186,8 @@ class WorkspaceShell:
                 self._request, command=("bash", "--noprofile", "--norc"), limits=limits, input_open=True, readable=True
             )
         )
-        self._undo: OrderedDict[str, list[bytes | None]] = OrderedDict()
+        # What each file was before, and whether it was executable; None if there was none.
+        self._undo: OrderedDict[str, list[tuple[bytes, bool] | None]] = OrderedDict()
         self._editing = asyncio.Lock()
 
     async def run(
@@ -220,19 +220,19 @@ class WorkspaceShell:
         """Kill the persistent shell; the next command starts a new one."""
         await self._bash.close()
 
-    async def resolve_path(self, path: str, *, field: str = "path") -> str:
+    async def resolve_path(self, path: str) -> str:
         """The path relative to the workspace. Raises `ForbiddenPath` for one outside of it.
 
         Links are checked when a file is opened.
         """
         root = (await self._open_runner()).workspace.root
-        expanded = expand_path(path, field=field)
+        expanded = expand_path(path)
         whole = f"{root}/{expanded}" if expanded != path else posixpath.join(root, WORK, path)
         found = posixpath.normpath(whole)
         if not path or "\0" in path:
-            raise InvalidArgument(field, "expected the path of a file")
+            raise InvalidArgument("path", "expected the path of a file")
         if found != root and not found.startswith(f"{root}/"):
-            raise ForbiddenPath(f"{field}: {to_printable(path)!r} is not in the workspace, {root}")
+            raise ForbiddenPath(f"path: {to_printable(path)!r} is not in the workspace, {root}")
         return found.removeprefix(root).lstrip("/") or "."
 
     async def read_bytes(self, path: str, *, max_bytes: int = MAX_EDITED_BYTES) -> bytes:
@@ -262,14 +262,17 @@ class WorkspaceShell:
             raise LimitExceeded(f"text: {len(data):,} bytes, the maximum is {MAX_EDITED_BYTES:,}; use a command")
         workspace = await self._open_workspace()
         where = check_writable_path(await self.resolve_path(path))
-        before, executable = None, data.startswith(b"#!")
+        before, executable, can_undo = None, data.startswith(b"#!"), True
         if (await workspace.list([escape_glob(where)], limit=1)).files:
             async with workspace.open(where) as file:
-                executable = file.info.executable
-                if file.info.size <= MAX_EDITED_BYTES:
-                    before = b"".join([chunk async for chunk in file.chunks])
+                executable, can_undo = file.info.executable, file.info.size <= MAX_EDITED_BYTES
+                if can_undo:
+                    before = b"".join([chunk async for chunk in file.chunks]), executable
         await workspace.write(where, data, executable=executable)
-        self._remember(where, before)
+        if can_undo:
+            self._remember(where, before)
+        else:
+            self._undo.pop(where, None)
 
     async def replace_text(self, path: str, old: str, new: str, *, replace_all: bool = False) -> int:
         """Replace a text that occurs once, or every occurrence. Returns how many were replaced."""
@@ -281,7 +284,8 @@ class WorkspaceShell:
             if not found:
                 raise InvalidArgument("old_str", f"does not occur in {to_printable(path)}; it has to match exactly")
             if found > 1 and not replace_all:
-                lines = [str(text.count("\n", 0, place) + 1) for place in _find_all(text, old)]
+                places = (match.start() for match in re.finditer(re.escape(old), text))
+                lines = [str(text.count("\n", 0, place) + 1) for place in places]
                 where = f"lines {', '.join(lines[:20])}"
                 raise InvalidArgument(
                     "old_str",
@@ -293,7 +297,7 @@ class WorkspaceShell:
     async def insert_text(self, path: str, after: int, text: str) -> None:
         """Insert text after a line; 0 means the beginning."""
         async with self._editing:
-            lines = (await self.read_text(path)).splitlines(keepends=True)
+            lines = split_lines(await self.read_text(path))
             if not 0 <= after <= len(lines):
                 raise InvalidArgument("insert_line", f"{after} is not in the file; use 0 to {len(lines)}")
             if after and not lines[after - 1].endswith("\n"):
@@ -312,7 +316,8 @@ class WorkspaceShell:
         if before is None:
             await workspace.remove(where)
         else:
-            await workspace.write(where, before)
+            content, executable = before
+            await workspace.write(where, content, executable=executable)
 
     async def view(self, path: str, view_range: Sequence[int] | None = None) -> str:
         """The numbered lines of a file, or the files of a directory up to two levels deep.
@@ -372,22 +377,13 @@ class WorkspaceShell:
         most = options.max_timeout if granted is None else granted
         return min(options.limits.timeout if not timeout or timeout < 0 else timeout, most)
 
-    def _remember(self, path: str, before: bytes | None) -> None:
+    def _remember(self, path: str, before: tuple[bytes, bool] | None) -> None:
         earlier = self._undo.setdefault(path, [])
         self._undo.move_to_end(path)
         earlier.append(before)
         del earlier[:-_MAX_UNDO]
         while len(self._undo) > _MAX_UNDO_FILES:
             self._undo.popitem(last=False)
-
-
-def _find_all(text: str, part: str) -> list[int]:
-    places: list[int] = []
-    place = text.find(part)
-    while place >= 0:
-        places.append(place)
-        place = text.find(part, place + len(part))
-    return places
 
 
 def _format_directory(shown: str, prefix: str, files: Sequence[str]) -> str:
@@ -410,7 +406,7 @@ def _format_lines(text: str, view_range: Sequence[int] | None, max_chars: int) -
         lines.pop()
     first, last = 1, len(lines)
     if view_range is not None:
-        if len(view_range) != 2:
+        if not isinstance(view_range, list | tuple) or list(map(type, view_range)) != [int, int]:
             raise InvalidArgument("view_range", "expected the first and the last line")
         first, last = view_range[0], len(lines) if view_range[1] == -1 else view_range[1]
         if not 1 <= first <= last or first > len(lines):
@@ -436,10 +432,8 @@ async def run_call(shell: WorkspaceShell, call: Any) -> dict[str, Any]:
     kind, name = given.get("type"), given.get("name")
     if kind == "shell_call":
         return await _run_shell_call(shell, given)
-    if kind == "tool_use" and name == BASH:
-        return await _answer(given, lambda wanted: _run_bash_call(shell, wanted))
-    if kind == "tool_use" and name in EDITORS:
-        return await _answer(given, lambda wanted: _run_editor_call(shell, wanted, str(name)))
+    if kind == "tool_use" and name in (BASH, *EDITORS):
+        return await _run_tool_use(shell, given, str(name))
     what = f"a {kind} of {name!r}" if kind == "tool_use" else f"type {kind!r}"
     raise InvalidArgument(
         "call",
@@ -475,12 +469,14 @@ async def _run_shell_call(shell: WorkspaceShell, call: Mapping[str, Any]) -> dic
     return answer if length is None else {**answer, "max_output_length": length}
 
 
-async def _answer(
-    call: Mapping[str, Any], act: Callable[[Mapping[str, Any]], Awaitable[tuple[str, bool]]]
-) -> dict[str, Any]:
+async def _run_tool_use(shell: WorkspaceShell, call: Mapping[str, Any], tool: str) -> dict[str, Any]:
     """The `tool_result` of a call. Errors of the model are results."""
     try:
-        text, failed = await act(_to_mapping(call.get("input")))
+        wanted = _to_mapping(call.get("input"))
+        if tool == BASH:
+            text, failed = await _run_bash_call(shell, wanted)
+        else:
+            text, failed = await _run_editor_call(shell, wanted, tool), False
     except SkillError as error:
         text, failed = f"error: {error.message}", True
     answer = {"type": "tool_result", "tool_use_id": call.get("id"), "content": text}
@@ -502,14 +498,14 @@ def format_output(ended: ShellOutput) -> str:
     return "\n".join(part for part in (*streams, failed, f"[{ended.note}]" if ended.note else "") if part)
 
 
-async def _run_editor_call(shell: WorkspaceShell, wanted: Mapping[str, Any], tool: str) -> tuple[str, bool]:
+async def _run_editor_call(shell: WorkspaceShell, wanted: Mapping[str, Any], tool: str) -> str:
     command, path = _read_text(wanted, "command"), _read_text(wanted, "path")
     match command:
         case "view":
-            return await shell.view(path, wanted.get("view_range")), False
+            return await shell.view(path, wanted.get("view_range"))
         case "create":
             await shell.write_text(path, _read_text(wanted, "file_text"))
-            return f"created {path}", False
+            return f"created {path}"
         case "str_replace":
             await shell.replace_text(path, _read_text(wanted, "old_str"), _read_text(wanted, "new_str", ""))
         case "insert":
@@ -524,7 +520,7 @@ async def _run_editor_call(shell: WorkspaceShell, wanted: Mapping[str, Any], too
         case _:
             known = ("view", "create", "str_replace", "insert", *(["undo_edit"] if tool == EDITORS[1] else []))
             raise InvalidArgument("command", f"unknown command {command[:80]!r}; use one of {', '.join(known)}")
-    return f"edited {path}", False
+    return f"edited {path}"
 
 
 def _to_mapping(value: Any) -> Mapping[str, Any]:

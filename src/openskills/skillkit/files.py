@@ -382,20 +382,16 @@ class Walk:
                 descriptor = self._open_entry(name, directory)
                 if descriptor is None:
                     continue
-                if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                    self._enter(levels, descriptor, path)
-                else:
+                if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
                     yield from self._open_file(descriptor, path)
+                elif len(levels) < MAX_DEPTH:
+                    levels.append((descriptor, f"{path}/", self._list_names(descriptor)))
+                else:
+                    self.too_deep += 1
+                    os.close(descriptor)
         finally:
             for directory, _, _ in levels:
                 os.close(directory)
-
-    def _enter(self, levels: list[tuple[int, str, list[str]]], descriptor: int, path: str) -> None:
-        if len(levels) >= MAX_DEPTH:
-            self.too_deep += 1
-            os.close(descriptor)
-        else:
-            levels.append((descriptor, f"{path}/", self._list_names(descriptor)))
 
     def _open_file(self, descriptor: int, path: str) -> Iterator[tuple[str, BinaryIO]]:
         with os.fdopen(descriptor, "rb") as file:
@@ -414,19 +410,15 @@ class Walk:
                         continue
                     if entry.is_symlink():
                         self.links += 1
-                    elif self._is_wanted(entry):
+                    elif entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False):
                         names.append(entry.name)
+                    else:
+                        # Opening it could have side effects.
+                        self.special += 1
         except OSError:
             self.unreadable += 1
         names.sort(reverse=True)
         return names
-
-    def _is_wanted(self, entry: "os.DirEntry[str]") -> bool:
-        """Only directories and regular files; opening others could have side effects."""
-        if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False):
-            return True
-        self.special += 1
-        return False
 
     def _open_entry(self, name: str, directory: int) -> int | None:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

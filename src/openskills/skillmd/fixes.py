@@ -37,23 +37,16 @@ def apply_all_fixes(text: str, judge: Callable[[str], Iterable[Problem]]) -> tup
     fixed: list[Problem] = []
     for _ in range(_MAX_ROUNDS):
         problems = tuple(judge(text))
-        mended, now = apply_fixes(text, problems)
-        if not _has_same_meaning(text, mended):
-            mended, now = _apply_first_safe_fix(text, problems)
-        if mended == text:
+        # If all fixes together change the meaning, the first that keeps it is applied, the others in the next round.
+        for chosen in (problems, *((problem,) for problem in problems if problem.fix)):
+            mended, now = apply_fixes(text, chosen)
+            if mended != text and _has_same_meaning(text, mended):
+                break
+        else:
             break
         text = mended
         fixed += now
     return text, tuple(fixed)
-
-
-def _apply_first_safe_fix(text: str, problems: tuple[Problem, ...]) -> tuple[str, tuple[Problem, ...]]:
-    """Apply the first fix that keeps the meaning; the others are tried in the next round."""
-    for problem in problems:
-        mended, now = apply_fixes(text, (problem,))
-        if mended != text and _has_same_meaning(text, mended):
-            return mended, now
-    return text, ()
 
 
 def _has_same_meaning(text: str, other: str) -> bool:

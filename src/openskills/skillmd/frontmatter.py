@@ -76,6 +76,11 @@ class SkillDocument:
         """The first line of the body."""
         return count_lines(self.text, 0, _skip_blanks(self.text, self.rest)) + 1
 
+    @cached_property
+    def front_lines(self) -> LineIndex:
+        """The lines of the front matter."""
+        return LineIndex(self.front or "")
+
 
 def split_document(text: str) -> SkillDocument:
     """Split at the fences. A `---` inside a line, indented, or in the body is text. Never raises."""
@@ -128,7 +133,7 @@ class PositionIndex:
     def __init__(self, halves: SkillDocument) -> None:
         self._keys: dict[ValuePath, _Span] = {}
         self._values: dict[ValuePath, _Span] = {}
-        self._lines = LineIndex(halves.front or "")
+        self._lines = halves.front_lines
         self._line = halves.front_line - 1
         self._start = halves.front_start
 
@@ -258,8 +263,7 @@ def read_front_matter(halves: SkillDocument) -> FrontMatter:
     control = _UNPRINTABLE.search(front)
     if control:
         message = f"the control character U+{ord(control.group()):04X} is not allowed in YAML; remove it"
-        problem = _problem_at(halves, LineIndex(front), "text-control", message, control.start())
-        return _without_fields(halves, problem)
+        return _without_fields(halves, _problem_at(halves, "text-control", message, control.start()))
     fields = read_simple_yaml(front)
     try:
         read = FrontMatter(halves, fields, halves.problems) if fields is not None else _read_yaml_front(halves)
@@ -302,18 +306,15 @@ def _rescue(halves: SkillDocument, fault: FrontMatterError) -> FrontMatter:
     except FrontMatterError as refused:
         result, fault = None, refused
     if result is None:
-        return _without_fields(
-            halves, _problem_at(halves, LineIndex(halves.front or ""), fault.rule, fault.message, fault.offset)
-        )
+        return _without_fields(halves, _problem_at(halves, fault.rule, fault.message, fault.offset))
     return _from_recovery(halves, result, fault)
 
 
 def _from_recovery(halves: SkillDocument, result: Recovery, fault: FrontMatterError) -> FrontMatter:
-    lines = LineIndex(halves.front or "")
-    found = summarize_problems([_quote_problem(halves, lines, item) for item in result.recovered])
+    found = summarize_problems([_quote_problem(halves, item) for item in result.recovered])
     if not found:
         message = f"the fields cannot be read together, only one by one ({fault.message}); start each in column 1"
-        found.append(_problem_at(halves, lines, "yaml-layout", message, fault.offset))
+        found.append(_problem_at(halves, "yaml-layout", message, fault.offset))
     problems = (*halves.problems, *found, *_duplicate_problems(halves, result.duplicates))
     return FrontMatter(halves, result.fields, problems, recovery=result)
 
@@ -322,14 +323,12 @@ def _without_fields(halves: SkillDocument, problem: Problem) -> FrontMatter:
     return FrontMatter(halves, {}, (*halves.problems, problem), readable=False)
 
 
-def _problem_at(
-    halves: SkillDocument, lines: LineIndex, rule: str, message: str, offset: int, fix: Fix | None = None
-) -> Problem:
-    line, column = lines.at(offset)
+def _problem_at(halves: SkillDocument, rule: str, message: str, offset: int, fix: Fix | None = None) -> Problem:
+    line, column = halves.front_lines.at(offset)
     return Problem(rule, message, line=halves.front_line + line - 1, column=column, fix=fix)
 
 
-def _quote_problem(halves: SkillDocument, lines: LineIndex, item: RecoveredValue) -> Problem:
+def _quote_problem(halves: SkillDocument, item: RecoveredValue) -> Problem:
     entry, base = item.entry, halves.front_start
     name = ".".join(map(str, item.path))
     edit = Edit(base + entry.value_start, base + entry.value_end, item.replacement)
@@ -340,19 +339,15 @@ def _quote_problem(halves: SkillDocument, lines: LineIndex, item: RecoveredValue
     raw = (halves.front or "")[entry.value_start : entry.value_end]
     blanks = len(raw) - len(raw.lstrip(" \t"))
     fix = Fix(f"quote the value of {name}", (edit,))
-    return _problem_at(halves, lines, "yaml-unquoted", message, entry.value_start + blanks, fix)
+    return _problem_at(halves, "yaml-unquoted", message, entry.value_start + blanks, fix)
 
 
 def _duplicate_problems(halves: SkillDocument, doubles: list[tuple[str, int]]) -> list[Problem]:
     if not doubles:
         return []
-    lines = LineIndex(halves.front or "")
     advice = "appears twice; keep one (most readers use the last)"
     return summarize_problems(
-        [
-            _problem_at(halves, lines, "yaml-duplicate-key", f"the key {key!r} {advice}", offset)
-            for key, offset in doubles
-        ]
+        [_problem_at(halves, "yaml-duplicate-key", f"the key {key!r} {advice}", offset) for key, offset in doubles]
     )
 
 
@@ -375,7 +370,7 @@ def _tab_problem(halves: SkillDocument, indent_with_tab: re.Pattern[str]) -> Pro
     )
     message = "indented with a tab, which YAML forbids; use blanks"
     place = front.index("\t", indents[0].start()) if indents else 0
-    return _problem_at(halves, LineIndex(front), "yaml-tab", message, place, Fix("indent with blanks", edits))
+    return _problem_at(halves, "yaml-tab", message, place, Fix("indent with blanks", edits))
 
 
 def _join_surrogates(pair: re.Match[str]) -> str:
@@ -389,7 +384,7 @@ def _surrogate_problem(halves: SkillDocument) -> Problem:
     edits = tuple(Edit(base + pair.start(), base + pair.end(), _join_surrogates(pair)) for pair in pairs)
     message = "a character is escaped as a surrogate pair, which YAML does not allow; write the character itself"
     fix = Fix("write the characters themselves", edits)
-    return _problem_at(halves, LineIndex(front), "yaml-surrogates", message, pairs[0].start(), fix)
+    return _problem_at(halves, "yaml-surrogates", message, pairs[0].start(), fix)
 
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]*)?(`{3,}|~{3,})([^\n]*)")
+_HTML_COMMENT = re.compile("<!--.*?-->", re.DOTALL)
+_NOT_LINE_END = re.compile(r"[^\n]")
 _BACKTICKS = re.compile(r"`+")
 _DEFINITION = re.compile(r" {0,3}\[(?!\^)[^\]\n]{1,200}\]:[ \t]*(?:<([^>\n]*)>|(\S+))")
 _CODE_PATH = re.compile(r"(?<![^\s\"'=`])(?:\./)?((?:scripts|references|assets)/[\w./-]*\w\.\w{1,8})(?![^\s\"',;:)`])")
@@ -51,30 +53,21 @@ def find_links(text: str) -> Iterator[Link]:
 
     Fenced code blocks and HTML comments are skipped. Linear in the length of the text.
     """
-    for number, line in _iter_prose(text):
-        yield from _find_links_in_line(line, number)
+    for line in _iter_prose(text):
+        yield from _find_links_in_line(line.text, line.number)
 
 
 def find_file_names(text: str) -> Iterator[Link]:
     """Words outside of links, fenced code blocks and HTML comments that look like file names, such as `FORMS.md`."""
-    for number, line in _iter_prose(text):
-        for match in _FILE_NAME.finditer(line) if "." in line else ():
-            if len(match.group()) <= _MAX_DESTINATION and not line.startswith("](", match.start() - 2):
-                yield Link(match.group(), number, match.start() + 1)
+    for line in _iter_prose(text):
+        for match in _FILE_NAME.finditer(line.text) if "." in line.text else ():
+            if len(match.group()) <= _MAX_DESTINATION and not line.text.startswith("](", match.start() - 2):
+                yield Link(match.group(), line.number, match.start() + 1)
 
 
-def _iter_prose(text: str) -> Iterator[tuple[int, str]]:
-    """The lines outside of fenced code blocks with their numbers; HTML comments are blank."""
-    fence = ""
-    for number, line in enumerate(_blank_comments(text).split("\n"), 1):
-        mark = _FENCE.match(line)
-        if fence:
-            if mark and mark.group(1).startswith(fence) and not mark.group(2).strip():
-                fence = ""
-        elif mark and "`" not in mark.group(2):
-            fence = mark.group(1)
-        else:
-            yield number, line
+def _iter_prose(text: str) -> "Iterator[_MarkdownLine]":
+    """The lines outside of fenced code blocks; HTML comments are blank."""
+    return (line for line in _iter_lines(_blank_comments(text)) if not line.is_fenced)
 
 
 def resolve_link(destination: str, folder: str = "") -> LinkTarget | None:
@@ -107,13 +100,9 @@ def find_linked_files(text: str, folder: str = "") -> tuple[str, ...]:
 
 def _blank_comments(text: str) -> str:
     """Replace HTML comments by blanks; lines and columns stay the same."""
-    pieces: list[str] = []
-    position = 0
-    while (start := text.find("<!--", position)) != -1 and (end := text.find("-->", start + 4)) != -1:
-        pieces.append(text[position:start])
-        pieces.append("\n".join(" " * len(line) for line in text[start : end + 3].split("\n")))
-        position = end + 3
-    return "".join((*pieces, text[position:])) if pieces else text
+    # What follows the last end cannot be a comment; without it, each `<!--` would be searched to the end of the text.
+    end = text.rfind("-->") + 3
+    return _HTML_COMMENT.sub(lambda comment: _NOT_LINE_END.sub(" ", comment[0]), text[:end]) + text[end:]
 
 
 def _find_links_in_line(line: str, number: int) -> Iterator[Link]:
@@ -241,7 +230,9 @@ def find_commands(text: str) -> list[CommandExample]:
 @dataclass(frozen=True, slots=True)
 class _MarkdownLine:
     text: str
-    is_code: bool = False
+    number: int
+    is_code: bool
+    is_fenced: bool = False
     language: str = ""
 
 
@@ -250,18 +241,18 @@ def _iter_lines(text: str) -> Iterator[_MarkdownLine]:
     fence = language = ""
     # An indented block follows a blank line, or another line of the block.
     can_indent, is_listed = True, False
-    for line in text.split("\n"):
+    for number, line in enumerate(text.split("\n"), 1):
         mark = _FENCE.match(line)
         if mark and (mark[1].startswith(fence) and not mark[2].strip() if fence else "`" not in mark[2]):
             fence, language = ("", "") if fence else (mark[1], (mark[2].split() or [""])[0].lower())
             can_indent = True
         elif fence:
-            yield _MarkdownLine(line, is_code=True, language=language)
+            yield _MarkdownLine(line, number, is_code=True, is_fenced=True, language=language)
         else:
             bare = line.lstrip(" \t")
             # Below an item of a list, four blanks only continue the item.
             is_indented = can_indent and bool(bare) and line.startswith(("\t", " " * (8 if is_listed else 4)))
-            yield _MarkdownLine(line, is_code=is_indented)
+            yield _MarkdownLine(line, number, is_code=is_indented)
             can_indent = is_indented or not bare
             if bare and not is_indented:
                 is_listed = bool(re.match(r"(?:[-*+]|\d{1,9}[.)])[ \t]", bare)) or (is_listed and bare is not line)

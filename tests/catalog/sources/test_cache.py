@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from openskills.catalog.sources.archive import hash_content
 from openskills.catalog.sources.cache import (
     CachedResponse,
     DownloadCache,
     cache_key,
     check_redirect,
     has_archive_suffix,
-    hash_file,
     join_url,
     normalize_url,
     place_archive,
@@ -140,7 +140,7 @@ def test_a_refused_archive_leaves_nothing_and_is_called_by_its_name(tmp_path: Pa
 def test_a_single_file_gets_a_folder(tmp_path: Path) -> None:
     file = tmp_path / "body"
     file.write_bytes(SKILL)
-    placed = place_skill_file(file, hash_file(file), tmp_path / "cache", name="whatever")
+    placed = place_skill_file(file, hash_content(file)[0], tmp_path / "cache", name="whatever")
     assert (placed.name, (placed / "SKILL.md").read_bytes()) == ("hello", SKILL)
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from openskills.catalog.root import Root, no_progress
-from openskills.catalog.sources.cache import hash_file, private_copy
+from openskills.catalog.sources.archive import hash_content
+from openskills.catalog.sources.cache import private_copy
 from openskills.catalog.sources.local import LocalSource, PackageSource, PackagesSource
 from openskills.errors import InvalidArgument, InvalidSkill, SourceUnavailable, UnsupportedMedia
 from openskills.filesystem import try_lock_directory
@@ -53,7 +54,7 @@ def test_an_archive_is_unpacked_once_and_again_when_it_changed(name: str, data: 
 
 def test_a_pinned_archive_is_checked(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(zip_of({"x/SKILL.md": SKILL}))
-    assert source(tmp_path / "a.zip", hash_file(tmp_path / "a.zip")).fetch(no_progress).roots
+    assert source(tmp_path / "a.zip", hash_content(tmp_path / "a.zip")[0]).fetch(no_progress).roots
     with pytest.raises(InvalidSkill, match=f"sha256 is .*, expected {'0' * 64}"):
         source(tmp_path / "a.zip", "0" * 64).fetch(no_progress)
 
@@ -95,9 +96,9 @@ def test_any_other_file_is_refused_by_name(tmp_path: Path) -> None:
 def test_an_archive_that_changes_after_it_was_read_is_not_used_under_its_old_pin(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(zip_of({"x/SKILL.md": SKILL}))
-    pinned = source(path, hash_file(path))
+    pinned = source(path, hash_content(path)[0])
     # An emptied place lets the source read the file, and then wait for the lock.
-    place = tmp_path / "cache/archives" / hash_file(path)
+    place = tmp_path / "cache/archives" / hash_content(path)[0]
     place.mkdir(parents=True)
     with ThreadPoolExecutor() as pool:
         with try_lock_directory(place.parent):
@@ -116,7 +117,7 @@ def test_what_is_unpacked_has_the_digest_of_its_place_whatever_happens_to_the_fi
         private_copy(file, tmp_path / "cache", name="a.zip") as (copy, sha256),
     ):
         (tmp_path / "a.zip").write_bytes(b"two")
-        assert sha256 == hash_file(copy)
+        assert sha256 == hash_content(copy)[0]
         assert copy.read_bytes() == b"one"
     assert not copy.exists()
 

@@ -311,6 +311,14 @@ def test_a_plugin_from_a_forbidden_place_is_a_problem(
     assert plugin.exists()
 
 
+def test_a_plugin_with_an_invalid_name_is_named_by_its_number(plugin: Path, settings: Settings, tmp_path: Path) -> None:
+    assert plugin.exists()
+    entries = [{"name": "good", "source": "./plugin"}, {"name": "../bad", "source": "./plugin"}]
+    path = write(tmp_path, {"plugins": entries}, "marketplace.json")
+    (problem,) = Catalog.from_paths(path, settings=settings).problems
+    assert problem.message == f"{path}: plugin 2: \"name\": invalid name '../bad'"
+
+
 def test_a_marketplace_that_names_itself_ends(plugin: Path, settings: Settings, tmp_path: Path) -> None:
     entries = [{"name": f"p{number}", "source": source} for number, source in enumerate(("./", ".", "./plugin"))]
     path = write(tmp_path, {"plugins": [*entries, *entries, 1, {"source": "./"}]}, "marketplace.json")

@@ -8,19 +8,18 @@ hours (CVE-2024-6232, CVE-2025-8194). Links and devices are refused, never resol
 import bz2
 import gzip
 import hashlib
-import io
 import lzma
 import os
 import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple
 
 from openskills.catalog.skill import SKILL_FILE, find_resources
 from openskills.catalog.sources.entries import (
@@ -366,6 +365,7 @@ _MAGIC = {
     b"BZh": "bzip2",
     b"\xfd7zXZ\0": "xz",
 }
+_DECOMPRESSORS: Mapping[str, Callable[[Path, str], Any]] = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError)
 
 
@@ -423,28 +423,16 @@ def _iter_members(archive: Path, where: str, limits: UnpackLimits) -> Generator[
     if kind == "zip":
         yield from zip_members(archive, where, meter, entries=limits.entries)
     elif kind:
-        with _open_decompressor(archive, kind) as stream:
+        with _DECOMPRESSORS.get(kind, open)(archive, "rb") as stream:
             yield from tar_members(_CheckedStream(stream, where), where, meter)
     else:
         raise UnsupportedMedia(f"{where}: not a zip or tar archive")
 
 
-def _open_decompressor(archive: Path, kind: str) -> io.BufferedIOBase:
-    match kind:
-        case "gzip":
-            return gzip.open(archive, "rb")
-        case "bzip2":
-            return bz2.open(archive, "rb")
-        case "xz":
-            return lzma.open(archive, "rb")
-        case _:
-            return archive.open("rb")
-
-
 class _CheckedStream:
     """A stream that reports every failure as a corrupt archive."""
 
-    def __init__(self, stream: io.BufferedIOBase, where: str) -> None:
+    def __init__(self, stream: ByteStream, where: str) -> None:
         self._stream = stream
         self._where = where
 
@@ -501,7 +489,7 @@ class FileContent(NamedTuple):
         return self._replace(path=f"{directory}/{self.path}")
 
 
-def write_zip(target: BinaryIO, files: Iterable[FileContent]) -> None:
+def write_zip(target: Path | BinaryIO, files: Iterable[FileContent]) -> None:
     """Write files to a zip archive in the given order, without times, with mode 0644 or 0755, and not compressed.
 
     The same files give the same bytes on every machine: compressed bytes would depend on the library.
@@ -535,6 +523,5 @@ def pack_folder(folder: Path, name: str, archive: Path, paths: Iterable[str] | N
             data, status = file.read(), os.fstat(file.fileno())
         return FileContent(f"{name}/{path}", data, bool(status.st_mode & stat.S_IXUSR) or data.startswith(b"#!"))
 
-    with archive.open("wb") as target:
-        write_zip(target, map(read, sorted(paths)))
+    write_zip(archive, map(read, sorted(paths)))
     return hash_content(archive)

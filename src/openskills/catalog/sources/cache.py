@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 from openskills.catalog.skill import SKILL_FILE
 from openskills.catalog.sources.archive import ARCHIVE_SUFFIXES, unpack
 from openskills.catalog.sources.entries import is_plain_name
-from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded, SourceUnavailable
+from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded, SourceUnavailable
 from openskills.filesystem import (
     MONTH,
     TEMPORARY_PREFIX,
@@ -80,10 +80,10 @@ def private_copy(file: IO[bytes], cache: Path, *, name: str) -> Generator[tuple[
         yield copy, digest.hexdigest()
 
 
-def hash_file(path: Path) -> str:
-    """The SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def check_pin(label: str, sha256: str, pin: str | None) -> None:
+    """Raise `InvalidSkill` if content is pinned to another digest."""
+    if pin is not None and sha256 != pin:
+        raise InvalidSkill(f"{label}: sha256 is {sha256}, expected {pin}; it was not used")
 
 
 def folder_name(content: Path, fallback: str) -> str:
@@ -93,8 +93,7 @@ def folder_name(content: Path, fallback: str) -> str:
 
 def strip_archive_suffix(name: str) -> str:
     """The name of an archive without its suffix."""
-    suffixes = sorted((suffix for suffix in ARCHIVE_SUFFIXES if name.lower().endswith(suffix)), key=len)
-    return name[: -len(suffixes[-1])] if suffixes else name
+    return next((name[: -len(one)] for one in ARCHIVE_SUFFIXES if name.lower().endswith(one)), name)
 
 
 def _find_folder(parent: Path, sha256: str, name: str) -> Path | None:

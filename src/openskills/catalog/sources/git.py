@@ -190,7 +190,7 @@ class GitSource:
             message = f"{error}; using the cached commit {cached[:12]}"
             return self._build_result(cached, tree, Problem("source-stale", message, Severity.WARNING))
         if commit != cached or not tree:
-            tree = self._ensure_checkout(commit, ref)
+            tree = find_folder(self._place / commit) or self._check_out(commit, ref)
             replace_file(self._place / _RECORD, json.dumps({"commit": commit}).encode())
             remove_unused(self._place, after=MONTH, keep=frozenset((_RECORD, commit)))
         return self._build_result(commit, tree)
@@ -201,16 +201,6 @@ class GitSource:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return commit if _COMMIT.fullmatch(commit) else None
-
-    def _ensure_checkout(self, commit: str, ref: str) -> Path:
-        place = self._place / commit
-        tree = find_folder(place)
-        if not tree:
-            self._check_out(commit, ref)
-            tree = find_folder(place)
-        if not tree:
-            raise SourceUnavailable(f"{self.label}: no files at commit {commit[:12]}")
-        return tree
 
     def _build_result(self, commit: str, tree: Path, *problems: Problem) -> FetchResult:
         path = inside(tree, self._address.subdirectory) if self._address.subdirectory else tree
@@ -235,7 +225,7 @@ class GitSource:
         what = f"no branch or tag {ref!r}; for a commit use all 40 digits" if ref else "no commit yet"
         raise SourceUnavailable(f"{self.label}: the repository has {what}")
 
-    def _check_out(self, commit: str, ref: str) -> None:
+    def _check_out(self, commit: str, ref: str) -> Path:
         with replace_directory(self._place / commit) as temporary:
             tree = temporary / "content"
             tree.mkdir(mode=0o755)
@@ -251,6 +241,10 @@ class GitSource:
             shutil.rmtree(tree / ".git")
             repository = self._address.url.rstrip("/").rpartition("/")[2].removesuffix(".git")
             tree.rename(temporary / folder_name(tree, repository))
+        folder = find_folder(self._place / commit)
+        if not folder:
+            raise SourceUnavailable(f"{self.label}: no files at commit {commit[:12]}")
+        return folder
 
     def _check_tree(self, tree: Path) -> None:
         """Check the list of files before any is written: a small repository can contain a huge tree."""

@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
@@ -17,6 +16,7 @@ from openskills.catalog.root import Progress, no_progress
 from openskills.catalog.sources.cache import (
     CachedResponse,
     DownloadCache,
+    check_pin,
     check_redirect,
     join_url,
     normalize_url,
@@ -26,7 +26,6 @@ from openskills.catalog.sources.cache import (
 from openskills.errors import (
     DeadlineExceeded,
     ForbiddenPath,
-    InvalidSkill,
     LimitExceeded,
     SourceUnavailable,
     UnsupportedMedia,
@@ -147,9 +146,7 @@ class Downloader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._client:
             self._client.close()
 
@@ -256,8 +253,7 @@ class Downloader:
                 last_modified=header("Last-Modified", ""),
                 content_type=header("Content-Type", ""),
             )
-            if pin and cached.sha256 != pin:
-                raise InvalidSkill(f"{redact(url)}: sha256 is {cached.sha256}, expected {pin}; it was not used")
+            check_pin(redact(url), cached.sha256, pin)
             self._cache.store(url, path, cached)
         return cached
 

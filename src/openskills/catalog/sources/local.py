@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from openskills.catalog.root import FetchResult, Progress, Root
-from openskills.errors import InvalidArgument, InvalidSkill, SourceUnavailable
+from openskills.errors import InvalidArgument, SourceUnavailable
 from openskills.skillmd.problem import Problem
 
 
@@ -44,26 +44,23 @@ class LocalSource:
 
     def _fetch_archive(self, status: os.stat_result, progress: Progress) -> FetchResult:
         # Imported here because most sources are folders and do not need it.
-        from openskills.catalog.sources.cache import find_archive, hash_file, place_archive, private_copy
+        from openskills.catalog.sources.archive import hash_content
+        from openskills.catalog.sources.cache import check_pin, find_archive, place_archive, private_copy
 
         name = self._path.name
         state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         if self._digest is None or self._digest[0] != state:
             progress(f"unpacking {self.label}", 0, status.st_size)
-            self._digest = (state, hash_file(self._path))
-        self._check_pin(self._digest[1])
+            self._digest = (state, hash_content(self._path)[0])
+        check_pin(self.label, self._digest[1], self._pin)
         folder = find_archive(self._digest[1], self._cache, name=name)
         if not folder:
             # The file may have changed since it was hashed; the unpacked bytes count.
             with self._path.open("rb") as file, private_copy(file, self._cache, name=name) as (copy, sha256):
-                self._check_pin(sha256)
+                check_pin(self.label, sha256, self._pin)
                 folder = place_archive(copy, sha256, self._cache, name=name)
                 self._digest = (state, sha256)
         return FetchResult((Root(folder, self.label, confine=folder, watch=False),))
-
-    def _check_pin(self, sha256: str) -> None:
-        if self._pin and sha256 != self._pin:
-            raise InvalidSkill(f"{self.label}: sha256 is {sha256}, expected {self._pin}; it was not used")
 
 
 _INSIDE = Path(".agents", "skills")

@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
@@ -27,7 +27,8 @@ from pydantic import BaseModel
 
 from openskills.catalog.root import FetchResult, ListedSkill, Progress, Root
 from openskills.catalog.skill import SKILL_FILE, Resource, classify_resource
-from openskills.catalog.sources.cache import cache_key
+from openskills.catalog.sources.archive import hash_content
+from openskills.catalog.sources.cache import cache_key, check_pin
 from openskills.catalog.sources.entries import EntryNames, is_plain_name
 from openskills.catalog.sources.mcp_client import McpAddress, McpConnection
 from openskills.catalog.trust import TrustAnswer, TrustDecision, TrustStore
@@ -138,25 +139,24 @@ class McpListing:
 def parse_entry(entry: object, where: str) -> McpSkill:
     """Check one entry of `skills/list`. Raises a `SkillError` that names the server and the entry."""
     content = _as_fields(entry)
-    uri, fields, resources = (content.get(name) for name in ("uri", "frontmatter", "resources"))
+    uri, resources, fields = content.get("uri"), content.get("resources"), _as_fields(content.get("frontmatter"))
+    name = fields.get("name")
     where = f"{where}: {uri[:200] if isinstance(uri, str) else 'a skill without a uri'}"
     if not _is_uri(uri) or not uri.endswith(f"/{SKILL_FILE}"):
         raise InvalidSkill(f"{where}: its uri must end with /{SKILL_FILE}")
-    if not isinstance(fields, dict) or not isinstance(cast("dict[str, Any]", fields).get("name"), str):
+    if not isinstance(name, str):
         raise InvalidSkill(f"{where}: has no frontmatter with a name")
     if resources == "dynamic":
         raise InvalidSkill(f"{where}: has dynamic resources without digests, which cannot be verified or trusted")
     if not isinstance(resources, list):
         raise InvalidSkill(f"{where}: has no list of resources")
-    known = cast("dict[str, Any]", fields)
-    name = known["name"]
     if not is_plain_name(name) or name != uri.removesuffix(f"/{SKILL_FILE}").rpartition("/")[2]:
         raise InvalidSkill(f"{where}: the name {name[:80]!r} is invalid or is not the last part of the uri")
     files = _parse_files(uri, cast("list[object]", resources), where)
     lines = "".join(f"{file.uri}\0{file.sha256}\0{file.size}\n" for file in files.values())
     # Models see the listed front matter before a file is read.
-    listed = json.dumps(known, sort_keys=True, separators=(",", ":"))
-    skill = McpSkill(uri, known, files, hashlib.sha256(f"{uri}\n{lines}\n{listed}".encode()).hexdigest())
+    listed = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    skill = McpSkill(uri, fields, files, hashlib.sha256(f"{uri}\n{lines}\n{listed}".encode()).hexdigest())
     if len(skill.front_matter) > MAX_FRONTMATTER_CHARACTERS:
         raise LimitExceeded(f"{where}: its front matter has more than {MAX_FRONTMATTER_CHARACTERS:,} characters")
     return skill
@@ -236,20 +236,18 @@ class McpSource:
         skills, problems = self.list_skills()
         names = Counter(skill.name for skill in skills)
         taken = set(names)
+        trusted = [skill for skill in skills if skill.answer is TrustAnswer.YES]
         untrusted = [skill for skill in skills if skill.answer is not TrustAnswer.YES]
         listed: dict[str, ListedSkill] = {}
-        for skill in skills:
-            if skill.answer is not TrustAnswer.YES:
-                continue
+        for skill in trusted:
             if skill.digest in self._rejected:
                 problems.append(self._rejected[skill.digest])
                 continue
             name = _build_unique_name(skill, taken) if names[skill.name] > 1 else ""
             taken.add(name)
             folder = self._place / "skills" / cache_key(f"{skill.digest}{name}") / skill.name
-            listed[str(folder)] = ListedSkill(
-                skill.front_matter, McpFiles(self, skill, folder), f"{self.label} {skill.uri}", name
-            )
+            files = McpFiles(self, skill, folder)
+            listed[str(folder)] = ListedSkill(skill.front_matter, files, self._place_of(skill), name)
             if name:
                 message = f"{self.label}: {skill.uri} is used as {name!r}, because two of its skills have its name"
                 problems.append(Problem("mcp-name", message, Severity.NOTE))
@@ -345,7 +343,7 @@ class McpSource:
     def reject(self, skill: McpSkill, why: str) -> InvalidSkill:
         """Do not use a skill any more, because a file is not what the server lists."""
         message = f"{self.label}: {why}; the skill {skill.name!r} is not used: the server changed it or is not honest"
-        self._rejected[skill.digest] = Problem("mcp-mismatch", message, path=f"{self.label} {skill.uri}")
+        self._rejected[skill.digest] = Problem("mcp-mismatch", message, path=self._place_of(skill))
         return InvalidSkill(message, (self._rejected[skill.digest],))
 
     def is_rejected(self, skill: McpSkill) -> Problem | None:
@@ -412,15 +410,12 @@ class McpSource:
         return listing
 
     def _decide(self, skills: Sequence[McpSkill]) -> list[McpSkill]:
-        if self._pin is not None:
-            digest = digest_skills(skills)
-            if digest != self._pin:
-                raise InvalidSkill(f"{self.label}: sha256 is {digest}, expected {self._pin}; it was not used")
+        check_pin(self.label, digest_skills(skills), self._pin)
         if self._trusted or self._pin is not None:
-            return [_with_answer(skill, TrustAnswer.YES) for skill in skills]
+            return [replace(skill, answer=TrustAnswer.YES) for skill in skills]
         known = self._store.read_decisions() if skills else {}
         decisions = [(skill, known.get(self._place_of(skill))) for skill in skills]
-        return [_with_answer(skill, found.answer_for(skill.digest) if found else None) for skill, found in decisions]
+        return [replace(skill, answer=found.answer_for(skill.digest) if found else None) for skill, found in decisions]
 
     def _place_of(self, skill: McpSkill) -> str:
         return f"{self.label} {skill.uri}"
@@ -430,10 +425,6 @@ class McpSource:
         message = f"skills of {self.label} are ignored: not trusted yet, or changed since: {names}"
         hint = f"review them with: openskills trust {shlex.quote(self.label)}"
         return Problem("mcp-untrusted", f"{message}; {hint}", Severity.WARNING)
-
-
-def _with_answer(skill: McpSkill, answer: TrustAnswer | None) -> McpSkill:
-    return McpSkill(skill.uri, skill.fields, skill.files, skill.digest, answer)
 
 
 def digest_skills(skills: Iterable[McpSkill]) -> str:
@@ -467,11 +458,10 @@ class McpFiles:
 
     def read(self, path: str) -> bytes:
         """The verified content of one file, from the cache if possible."""
-        file = self._skill.files.get(path)
-        if file is None:
+        if path not in self._skill.files:
             raise InvalidArgument("path", f"{path[:200]!r} is not a file of the skill {self._skill.name!r}")
         with self._lock:
-            return self._check_skill_file() if path == SKILL_FILE else self._read_checked(file)
+            return self._read_checked(path)
 
     def download(self) -> None:
         """Make the folder with all files, verified. A complete folder is only verified."""
@@ -480,9 +470,7 @@ class McpFiles:
                 self._check_front_matter((self._folder / SKILL_FILE).read_bytes())
                 return
             shutil.rmtree(self._folder.parent, ignore_errors=True)
-            contents = {SKILL_FILE: self._check_skill_file()}
-            for path, file in self._skill.files.items():
-                contents[path] = contents.get(path) or self._read_checked(file)
+            contents = {path: self._read_checked(path) for path in self._skill.files}
             with replace_directory(self._folder.parent) as temporary:
                 for path, data in contents.items():
                     target = temporary / self._skill.name / path
@@ -494,33 +482,22 @@ class McpFiles:
 
     def _is_complete(self) -> bool:
         """Whether the folder has exactly the listed files, with the listed content."""
-        found: dict[str, Path] = {}
-        for place, _, names in os.walk(self._folder):
-            for name in names:
-                path = Path(place, name)
-                found[path.relative_to(self._folder).as_posix()] = path
-        if found.keys() != self._skill.files.keys():
-            return False
+        files = self._skill.files
+        found = {path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*") if not path.is_dir()}
         try:
-            return all(
-                hashlib.sha256(path.read_bytes()).hexdigest() == self._skill.files[name].sha256
-                for name, path in found.items()
+            return found == set(files) and all(
+                hash_content(self._folder / path) == (file.sha256, file.size) for path, file in files.items()
             )
         except OSError:
             return False
 
-    def _read_checked(self, file: McpFile) -> bytes:
+    def _read_checked(self, path: str) -> bytes:
         if not self._is_checked:
-            self._check_skill_file()
-        return self._read_file(file)
-
-    def _check_skill_file(self) -> bytes:
-        """SKILL.md, whose front matter must be what the server lists: the user decided by that."""
-        data = self._read_file(self._skill.files[SKILL_FILE])
-        self._check_front_matter(data)
-        return data
+            self._check_front_matter(self._read_file(self._skill.files[SKILL_FILE]))
+        return self._read_file(self._skill.files[path])
 
     def _check_front_matter(self, data: bytes) -> None:
+        """Check that the front matter is what the server lists: the user decided by that."""
         if not self._is_checked:
             found = parse(data.decode("utf-8-sig", "replace")).front.fields
             different = find_difference(found, self._skill.fields)
@@ -536,12 +513,12 @@ class McpFiles:
             return data
         with self._source.connect() as connection:
             data = connection.call(lambda client: read_resource(client, file.uri), READ_TIMEOUT)
+        digest, why = hashlib.sha256(data).hexdigest(), ""
         if len(data) != file.size:
             why = f"{file.uri} has {len(data):,} bytes, but {file.size:,} are listed"
-            raise self._source.reject(self._skill, why)
-        digest = hashlib.sha256(data).hexdigest()
-        if digest != file.sha256:
+        elif digest != file.sha256:
             why = f"the digest of {file.uri} is {digest}, but {file.sha256} is listed"
+        if why:
             raise self._source.reject(self._skill, why)
         self._source.store(file, data)
         return data
@@ -559,9 +536,9 @@ def _is_same(found: Value, listed: Any) -> bool:
     if isinstance(found, Mapping):
         return isinstance(listed, dict) and find_difference(found, cast("dict[str, Any]", listed)) is None
     if isinstance(found, str | None):
-        return _is_same_scalar("" if found is None else found, listed)
-    others = cast("list[Any]", listed) if isinstance(listed, list) else []
-    return isinstance(listed, list) and len(found) == len(others) and all(map(_is_same, found, others))
+        return _is_same_scalar(found or "", listed)
+    others = cast("list[Any]", listed) if isinstance(listed, list) else None
+    return others is not None and len(found) == len(others) and all(map(_is_same, found, others))
 
 
 def _is_same_scalar(found: str, listed: Any) -> bool:

@@ -15,9 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from concurrent.futures import Future
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from weakref import WeakSet
 
@@ -26,6 +24,7 @@ import anyio.from_thread
 import anyio.lowlevel
 import httpx2
 
+from openskills.addresses import is_loopback
 from openskills.catalog.sources.cache import redact, split_url
 from openskills.errors import (
     DeadlineExceeded,
@@ -101,7 +100,7 @@ def parse_mcp_address(
         raise InvalidArgument("source", f"{redact(text)!r}: write mcp+https://HOST/PATH or mcp:COMMAND")
     if "@" in parts.netloc:
         raise InvalidArgument("source", f"{redact(text)!r}: contains a user name; put the key into OPENSKILL_MCP_KEYS")
-    if parts.scheme == "http" and not _is_loopback(parts.hostname):
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise InvalidArgument("source", f"{redact(text)!r}: http is for this machine only; use mcp+https://")
     key = api_key or settings.mcp_keys.get(parts.netloc.lower())
     if key and not _KEY.fullmatch(key):
@@ -136,28 +135,19 @@ def _hide_secrets(command: Sequence[str]) -> list[str]:
     return shown
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
 class McpConnection:
     """One connection to a server. Blocking; a context manager. Safe to use from several threads.
 
-    `mode` is that of the SDK: `auto`, `legacy`, or a version of the protocol. `extensions` are the ids that the client
-    declares. Everything raises a `SkillError` that names the server.
+    `extensions` are the ids that the client declares. Everything raises a `SkillError` that names the server.
     """
 
-    def __init__(self, address: McpAddress, *, extensions: Sequence[str] = (), mode: str = "auto") -> None:
+    def __init__(self, address: McpAddress, *, extensions: Sequence[str] = ()) -> None:
         self.address = address
         self._extensions = tuple(extensions)
-        self._mode = mode
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
         self._client: Client | None = None
-        self._stop: Callable[[], None] = _do_nothing
+        self._stop: Callable[[], None] = lambda: None
         self._process: PipedProcess | None = None
         self._stderr = bytearray()
         self._failure: SkillError | None = None
@@ -170,9 +160,7 @@ class McpConnection:
         self.open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -233,7 +221,7 @@ class McpConnection:
         transport = self._open_pipes() if self.address.command else self._open_http()
         client = Client(
             transport,
-            mode=self._mode,
+            mode="auto",
             cache=None,
             client_info=Implementation(name="openskills", version=__version__),
             extensions=[advertise(name) for name in self._extensions],
@@ -451,10 +439,6 @@ def close_connections() -> None:
 
 
 atexit.register(close_connections)
-
-
-def _do_nothing() -> None:
-    pass
 
 
 def _retrieve(serving: "Future[Any]") -> None:

@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from ipaddress import ip_address
 from pathlib import Path
 from typing import NoReturn, cast
 from urllib.parse import quote, urlsplit
 
+from openskills.addresses import is_loopback
 from openskills.catalog.root import FetchResult, Progress, Root, Source
 from openskills.catalog.skill import SKILL_FILE
 from openskills.errors import DeadlineExceeded, ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded, SkillError
@@ -37,6 +37,7 @@ _MAX_MARKETPLACE = 5 << 20
 _TEXT_FIELDS = ("version", "description", "homepage", "repository", "license")
 _FIELDS = {"$schema", "name", *_TEXT_FIELDS, "author", "keywords", "extensions"}
 _CWD = re.compile(r"(?:\./|\$\{PLUGIN_ROOT\}(?:/|$)|\$\{PLUGIN_DATA\}(?:/|$))")
+_ENTRY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 Fields = Mapping[str, object]
@@ -44,17 +45,19 @@ Fields = Mapping[str, object]
 
 def open_plugin(root: Root) -> FetchResult:
     """The skills of the plugin in this directory, and its problems. A plugin with a fault in its manifest has none."""
-    base = Path(os.path.realpath(root.path))
+    base, path = Path(os.path.realpath(root.path)), str(root.path / MANIFEST)
     try:
-        manifest = _read_object(base, MANIFEST)
-        problems = list(_check_manifest(manifest))
+        problems = [problem.with_path(path) for problem in _check_manifest(_read_object(base, MANIFEST))]
     except (SkillError, OSError) as error:
-        said = error.message if isinstance(error, SkillError) else f"cannot be read: {error.strerror or error}"
-        hint = "its skills are not used"
-        return FetchResult((), (Problem("plugin-invalid", f"{said}; {hint}", path=str(root.path / MANIFEST)),))
+        message = f"{describe_fault(error)}; its skills are not used"
+        return FetchResult((), (Problem("plugin-invalid", message, path=path),))
     roots, faults = _find_skills(replace(root, strict=True), base, "skills")
-    problems = [problem.with_path(str(root.path / MANIFEST)) for problem in problems]
     return FetchResult(roots, (*problems, *faults, *_check_servers(root, base)))
+
+
+def describe_fault(error: SkillError | OSError) -> str:
+    """What is wrong with a file."""
+    return error.message if isinstance(error, SkillError) else f"cannot be read: {error.strerror or error}"
 
 
 def _read_object(base: Path, name: str) -> Fields:
@@ -72,9 +75,13 @@ def _parse_object(data: bytes, name: str, limit: int) -> Fields:
         found: object = json.loads(data, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise InvalidSkill(f"{name} is not valid JSON") from None
-    if not isinstance(found, dict):
-        raise InvalidSkill(f"{name}: expected a JSON object")
-    return cast("Fields", found)
+    return _check_object(found, f"{name}: expected a JSON object")
+
+
+def _check_object(value: object, message: str = "expected an object") -> Fields:
+    if not isinstance(value, dict):
+        raise InvalidSkill(message)
+    return cast("Fields", value)
 
 
 def _refuse_constant(text: str) -> NoReturn:
@@ -129,11 +136,8 @@ def _find_skills(root: Root, base: Path, place: str) -> tuple[tuple[Root, ...], 
         return (found,), ()
     # A SKILL.md in `skills` itself does not count.
     children = sorted(one.name for one in path.iterdir() if os.path.lexists(one / SKILL_FILE))
-    return tuple(replace(found, path=path / one, max_depth=0) for one in children if _is_inside(base, path / one)), ()
-
-
-def _is_inside(base: Path, path: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(base)
+    inner = [path / one for one in children if found.can_follow(os.path.realpath(path / one))]
+    return tuple(replace(found, path=one, max_depth=0) for one in inner), ()
 
 
 def _check_servers(root: Root, base: Path) -> Iterator[Problem]:
@@ -147,14 +151,12 @@ def _check_servers(root: Root, base: Path) -> Iterator[Problem]:
             raise InvalidSkill(f'"$schema": must be {MCP_SCHEMA}')
         if unknown := fields.keys() - {"$schema", "mcpServers"}:
             raise InvalidSkill(f"unknown field {sorted(unknown)[0][:80]!r}")
-        servers = fields.get("mcpServers")
-        if not isinstance(servers, dict):
-            raise InvalidSkill('"mcpServers": expected an object')
+        servers = _check_object(fields.get("mcpServers"), '"mcpServers": expected an object')
     except (SkillError, OSError) as error:
-        said = error.message if isinstance(error, SkillError) else f"cannot be read: {error.strerror or error}"
-        yield Problem("plugin-mcp", f"{said}; the MCP servers of this plugin are not used", path=path)
+        message = f"{describe_fault(error)}; the MCP servers of this plugin are not used"
+        yield Problem("plugin-mcp", message, path=path)
         return
-    for name, server in cast("Fields", servers).items():
+    for name, server in servers.items():
         try:
             about = _check_server(server, base)
             message = f"the MCP server {name[:80]!r} ({about}) is not started; add it to your client if you trust it"
@@ -165,9 +167,7 @@ def _check_servers(root: Root, base: Path) -> Iterator[Problem]:
 
 def _check_server(server: object, base: Path) -> str:
     """What a server is. Raises `SkillError` if its entry is invalid."""
-    if not isinstance(server, dict):
-        raise InvalidSkill("expected an object")
-    fields = cast("Fields", server)
+    fields = _check_object(server)
     kind = fields.get("type")
     known = {
         "stdio": ("command", "args", "env", "cwd"),
@@ -216,7 +216,7 @@ def _check_remote(fields: Fields) -> str:
         parts, host = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc or parts.fragment:
         raise InvalidSkill('"url": expected an absolute http or https URL without user and fragment')
-    if parts.scheme == "http" and not _is_this_machine(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise InvalidSkill('"url": use https; http is for this machine only')
     headers = _check_texts(fields, "headers")
     if len({name.lower() for name in headers}) < len(headers):
@@ -225,13 +225,6 @@ def _check_remote(fields: Fields) -> str:
         if _HEADER_NAME.fullmatch(name) is None or any(char in value for char in "\r\n\0"):
             raise InvalidSkill(f'"headers": {name[:80]!r} is not a valid header')
     return parts._replace(query="").geturl()
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _check_texts(fields: Fields, field: str) -> Mapping[str, str]:
@@ -274,7 +267,10 @@ class MarketplaceSource:
         for number, entry in enumerate(entries, start=1):
             progress(f"fetching the plugins of {self.label}", number - 1, len(entries))
             try:
-                name, about = _check_entry(entry, number)
+                about = _check_object(entry)
+                name = about.get("name")
+                if not isinstance(name, str) or _ENTRY_NAME.fullmatch(name) is None:
+                    raise InvalidSkill(f'"name": invalid name {str(name)[:80]!r}')
                 if name in seen:
                     raise InvalidSkill(f"the name {name!r} appears twice; the first one is used")
                 seen.add(name)
@@ -289,19 +285,19 @@ class MarketplaceSource:
         return FetchResult(tuple(roots), tuple(problems))
 
     def _read(self, progress: Progress, problems: list[Problem]) -> bytes:
-        if not self._is_remote:
-            try:
-                with open(self._address, "rb") as file:
-                    return file.read(_MAX_MARKETPLACE + 1)
-            except OSError as error:
-                raise InvalidSkill(f"{self.label}: cannot be read: {error.strerror or error}") from None
-        from openskills.catalog.sources.http import Downloader
+        path = Path(self._address)
+        if self._is_remote:
+            from openskills.catalog.sources.http import Downloader
 
-        with Downloader(self._settings.skills_cache_dir / "downloads") as downloads:
-            answer = downloads.get(self._address, pin=self._pin, progress=progress)
-        problems += answer.problems
-        with answer.path.open("rb") as file:
-            return file.read(_MAX_MARKETPLACE + 1)
+            with Downloader(self._settings.skills_cache_dir / "downloads") as downloads:
+                answer = downloads.get(self._address, pin=self._pin, progress=progress)
+            problems += answer.problems
+            path = answer.path
+        try:
+            with path.open("rb") as file:
+                return file.read(_MAX_MARKETPLACE + 1)
+        except OSError as error:
+            raise InvalidSkill(f"{self.label}: {describe_fault(error)}") from None
 
     def _fetch_plugin(self, name: str, entry: Fields, market: Fields, progress: Progress) -> FetchResult:
         source = entry.get("source")
@@ -374,16 +370,6 @@ class MarketplaceSource:
         ref = f"@{quote(chosen)}" if chosen else ""
         below = f"#subdirectory={quote(path.removeprefix('./'))}" if path else ""
         return GitSource(parse_git(f"git+{url}{ref}{below}"), self._settings)
-
-
-def _check_entry(entry: object, number: int) -> tuple[str, Fields]:
-    if not isinstance(entry, dict):
-        raise InvalidSkill("expected an object")
-    fields = cast("Fields", entry)
-    name = fields.get("name")
-    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name, re.ASCII) is None:
-        raise InvalidSkill(f'{number}: "name": invalid name {str(name)[:80]!r}')
-    return name, fields
 
 
 def _open_entry(root: Root, entry: Fields) -> FetchResult:

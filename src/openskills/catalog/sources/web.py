@@ -16,11 +16,10 @@ from urllib.parse import quote, unquote, urlunsplit
 
 from openskills.catalog.root import FetchResult, Progress, Root
 from openskills.catalog.skill import SKILL_FILE
-from openskills.catalog.sources.archive import UnpackLimits, detect_format, unpack
+from openskills.catalog.sources.archive import UnpackLimits, detect_format, hash_content, unpack
 from openskills.catalog.sources.cache import (
     cache_key,
     has_archive_suffix,
-    hash_file,
     join_url,
     normalize_url,
     place_archive,
@@ -110,8 +109,8 @@ def _parse_entries(data: bytes, where: str) -> list[object]:
     except (ValueError, RecursionError):
         raise UnsupportedMedia(f"{where}: not an index of skills: not valid JSON") from None
     top = _as_fields(document)
-    entries = top.get("skills") if top else None
-    if top is None or not isinstance(entries, list):
+    entries = top.get("skills")
+    if not isinstance(entries, list):
         raise UnsupportedMedia(f'{where}: not an index of skills: no list "skills"')
     version = str(top.get("version", "0.1.0"))
     if not _VERSION.fullmatch(version):
@@ -124,8 +123,8 @@ def _parse_entries(data: bytes, where: str) -> list[object]:
 
 def _parse_skill(entry: object, where: str) -> SkillIndexEntry:
     fields = _as_fields(entry)
-    name = fields.get("name") if fields else None
-    if fields is None or not isinstance(name, str):
+    name = fields.get("name")
+    if not isinstance(name, str):
         raise InvalidSkill(f'{where}: has no "name"')
     if not is_plain_name(name):
         raise InvalidSkill(f"{where}: invalid skill name {name[:80]!r}; use letters, digits and hyphens")
@@ -179,8 +178,8 @@ def _parse_digest(fields: Fields, where: str) -> str:
     return found[1].lower()
 
 
-def _as_fields(value: object) -> Fields | None:
-    return cast("Fields", value) if isinstance(value, dict) else None
+def _as_fields(value: object) -> Fields:
+    return cast("Fields", value) if isinstance(value, dict) else {}
 
 
 INDEX_PATHS = ("/.well-known/agent-skills/index.json", "/.well-known/skills/index.json")
@@ -322,7 +321,7 @@ def _check_files(content: Path, skill: SkillIndexEntry) -> None:
     """Compare an unpacked package with the files that the index lists for it."""
     if not skill.files:
         return
-    found = {str(path.relative_to(content)): hash_file(path) for path in content.rglob("*") if path.is_file()}
+    found = {str(path.relative_to(content)): hash_content(path)[0] for path in content.rglob("*") if path.is_file()}
     for path in sorted(found.keys() | skill.files.keys()):
         if found.get(path) != skill.files.get(path):
             raise InvalidSkill(f"{path!r} in the package does not match the index")

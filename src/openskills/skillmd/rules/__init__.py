@@ -6,13 +6,11 @@ A rule is a function with the decorator `define_rule` in one of the modules here
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from itertools import groupby
-from operator import itemgetter
 
 from openskills.skillmd.parse import ParsedSkill
 from openskills.skillmd.problem import Problem, Severity, summarize_problems
 from openskills.skillmd.rules import portability, specification, style
-from openskills.skillmd.rules.rule import READING_RULES, Finding, Rule, RuleStage, Subject
+from openskills.skillmd.rules.rule import READING_RULES, Rule, RuleStage, Subject
 from openskills.skillmd.suppressions import find_suppressions
 
 _DEFINED = tuple(
@@ -52,8 +50,14 @@ def find_unknown_suppressions(text: str) -> Iterator[Problem]:
 
 def apply_rules(subject: Subject, rules: Iterable[Rule] = ALL_RULES) -> tuple[Problem, ...]:
     """The problems that these rules find, by position and then in the order of the rules; without those of reading."""
-    found = [(rule, finding) for rule in rules if rule.check is not None for finding in rule.check(subject)]
-    return _sort_findings(found) if found else ()
+    problems: list[Problem] = []
+    for rule in rules:
+        found = [*rule.check(subject)] if rule.check is not None else []
+        if found:
+            problems += summarize_problems(
+                [Problem(rule.id, one.message, rule.severity, one.line, one.column, one.fix) for one in found]
+            )
+    return tuple(sorted(problems, key=position_key))
 
 
 def lint_skill(
@@ -81,30 +85,6 @@ def relax_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
         problem.as_warning() if problem.rule in _KNOWN and problem.rule not in FATAL_RULES else problem
         for problem in problems
     )
-
-
-def _sort_findings(found: list[tuple[Rule, Finding]]) -> tuple[Problem, ...]:
-    problems: list[Problem] = []
-    for rule, group in groupby(found, key=itemgetter(0)):
-        problems += summarize_problems(
-            [Problem(rule.id, one.message, rule.severity, one.line, one.column, one.fix) for _, one in group]
-        )
-    return tuple(sorted(problems, key=position_key))
-
-
-__all__ = [
-    "ALL_RULES",
-    "BODY_RULES",
-    "FATAL_RULES",
-    "FOLDER_RULES",
-    "MANIFEST_RULES",
-    "Finding",
-    "Rule",
-    "Subject",
-    "apply_rules",
-    "lint_skill",
-    "relax_problems",
-]
 
 
 _PLAIN_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
