@@ -45,7 +45,7 @@ _KEY_FIELDS = ("name", "role", "scopes", "expires", "limits")
 def describe_status(parts: HostParts) -> dict[str, Any]:
     """Health, limits and their use: of all worker processes, and memory and time of this one."""
     settings, options = parts.settings, parts.options
-    workers = parts.metrics.list_workers()
+    workers, history = parts.metrics.list_workers(), find_history(settings)
     status = "draining" if parts.host.stopping or parts.host.draining else "ready" if parts.prepared else "starting"
     return {
         "status": status,
@@ -64,14 +64,9 @@ def describe_status(parts: HostParts) -> dict[str, Any]:
         "timeout_ms": settings.timeout_ms,
         "max_body": settings.host_max_body,
         "skills": dict(Counter(entry.status for entry in parts.registry.list_entries())),
-        "history": _describe_history(settings),
+        "history": history.place if isinstance(history, PostgresUrl) else history and str(history),
         "history_lost": parts.history.lost_count,
     }
-
-
-def _describe_history(settings: Settings) -> str | None:
-    place = find_history(settings)
-    return place.place if isinstance(place, PostgresUrl) else str(place) if place else None
 
 
 def _read_memory() -> int:
