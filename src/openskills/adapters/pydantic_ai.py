@@ -1,7 +1,8 @@
 """Skills and sandboxed workspaces for agents of Pydantic AI. Needs the extra `pydantic-ai`."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -112,17 +113,25 @@ class SkillToolset(AbstractToolset[Any]):
 class _Environment:
     """The command runner behind a backend: opened once, at the first operation."""
 
-    def __init__(self, session: SkillSession | None, executor: Executor | None, settings: Settings) -> None:
+    def __init__(
+        self,
+        session: SkillSession | None,
+        executor: Executor | None,
+        settings: Settings,
+        rules: CommandRules,
+        ref: WorkspaceRef | None,
+    ) -> None:
         self._session = session
         self._executor = executor
         self._settings = settings
+        self._rules = rules
+        self._is_attached = ref is not None
         self._opening = asyncio.Lock()
         self._runner: CommandRunner | None = None
-        self.ref: WorkspaceRef | None = None
-        self.attached = False
-        self.rules = CommandRules()
+        self.ref = ref
 
     async def open(self) -> CommandRunner:
+        """The runner. Raises `ExecutorUnavailable` and `WorkspaceUnavailableError`."""
         async with self._opening:
             if self._runner is None:
                 self._runner = await shield_until_done(self._open())
@@ -131,16 +140,13 @@ class _Environment:
     async def _open(self) -> CommandRunner:
         if self._session is not None:
             runner = await self._session.open_runner()
-            scope = self._session.scope
-            self.ref = WorkspaceRef(provider=PROVIDER, id=f"{scope.app}/{scope.user}/{scope.session}")
+            self.ref = _build_ref(self._session)
             return runner
         assert self._executor is not None  # noqa: S101
         ref = self.ref or WorkspaceRef(provider=PROVIDER, id=uuid4().hex)
-        runner = await open_command_runner(
-            self._executor, self._settings, Scope("pydantic-ai", "local", ref.id), rules=self.rules
-        )
-        known = (await runner.workspace.list([_MARKER], limit=1)).files
-        if self.attached and not known:
+        scope = Scope("pydantic-ai", "local", ref.id)
+        runner = await open_command_runner(self._executor, self._settings, scope, rules=self._rules)
+        if self._is_attached and not (await runner.workspace.list([_MARKER], limit=1)).files:
             await runner.close()
             await self._executor.remove(runner.key)
             raise WorkspaceUnavailableError(f"the workspace {ref.id!r} does not exist any more")
@@ -157,6 +163,11 @@ class _Environment:
             await runner.close()
             if remove and self._executor is not None:
                 await self._executor.remove(runner.key)
+
+
+def _build_ref(session: SkillSession) -> WorkspaceRef:
+    scope = session.scope
+    return WorkspaceRef(provider=PROVIDER, id=f"{scope.app}/{scope.user}/{scope.session}")
 
 
 class _InternalCommands(WorkspaceBackend, SupportsCommands):
@@ -182,8 +193,8 @@ class _InternalCommands(WorkspaceBackend, SupportsCommands):
     ) -> CommandResult:
         argv = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
         del shell, env, timeout
-        workspace = (await _open(self._environment)).workspace
-        try:
+        with _translate_errors():
+            workspace = (await self._environment.open()).workspace
             process = await workspace.start(Command(argv, cwd=WORK, run_dir=f"{RUNS}/pydantic-ai", limits=_LIMITS))
             try:
                 ended = await process.wait()
@@ -191,24 +202,21 @@ class _InternalCommands(WorkspaceBackend, SupportsCommands):
                 await asyncio.shield(process.kill())
                 raise
             return await _to_result(ended, workspace)
-        except ExecutorUnavailable as error:
-            raise WorkspaceUnavailableError(error.message) from error
 
 
-async def _open(environment: _Environment) -> CommandRunner:
+@contextmanager
+def _translate_errors() -> Generator[None]:
     try:
-        return await environment.open()
+        yield
     except ExecutorUnavailable as error:
         raise WorkspaceUnavailableError(error.message) from error
 
 
 async def _get_working_dir(environment: _Environment) -> str:
-    workspace = (await _open(environment)).workspace
-    try:
+    with _translate_errors():
+        workspace = (await environment.open()).workspace
         # Raises if it was closed or removed.
         await workspace.mark()
-    except ExecutorUnavailable as error:
-        raise WorkspaceUnavailableError(error.message) from error
     return f"{workspace.root}/{WORK}"
 
 
@@ -252,10 +260,8 @@ class SandboxWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, S
             raise InvalidArgument("ref", f"the workspace {ref.id!r} belongs to {ref.provider!r}, not to {PROVIDER!r}")
         chosen = settings or Settings.from_env()
         self._owned = open_executor(executor, chosen) if session is None and isinstance(executor, str) else None
-        opened = None if session is not None else self._owned or executor
-        self._environment = _Environment(session, None if isinstance(opened, str) else opened, chosen)
-        self._environment.ref, self._environment.attached = ref, ref is not None
-        self._environment.rules = rules or CommandRules()
+        opened = self._owned if session is not None or isinstance(executor, str) else executor
+        self._environment = _Environment(session, opened, chosen, rules or CommandRules(), ref)
         self._limits = replace(limits or _LIMITS, output_bytes=2 * MAX_OUTPUT_BYTES)
         self._files = PydanticWorkspace(_InternalCommands(self._environment))
 
@@ -281,21 +287,20 @@ class SandboxWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, S
             raise TypeError("pass text with shell=True, or a sequence of words without it")
         if timeout is not None and not 0 < timeout < float("inf"):
             raise ValueError(f"timeout: expected a positive number of seconds, got {timeout!r}")
-        runner = await _open(self._environment)
         limits = self._limits if timeout is None else replace(self._limits, timeout=timeout)
         words = command if isinstance(command, str) else tuple(command)
-        try:
-            request = RunRequest(words, cwd="$WORK_DIR", env=dict(env or {}), limits=limits)
-            ended = (await runner.run(request)).ended
-            return await _to_result(ended, runner.workspace)
-        except CommandDenied as error:
-            return CommandResult(exit_code=_DENIED, stdout="", stderr=f"{error.message}\n")
-        except ExecutorUnavailable as error:
-            raise WorkspaceUnavailableError(error.message) from error
-        except InvalidArgument as error:
-            if error.field != "command" or isinstance(words, str):
-                raise ValueError(error.message) from error
-            return CommandResult(exit_code=_MISSING, stdout="", stderr=f"{error.message}\n")
+        with _translate_errors():
+            runner = await self._environment.open()
+            try:
+                request = RunRequest(words, cwd="$WORK_DIR", env=dict(env or {}), limits=limits)
+                ended = (await runner.run(request)).ended
+                return await _to_result(ended, runner.workspace)
+            except CommandDenied as error:
+                return CommandResult(exit_code=_DENIED, stdout="", stderr=f"{error.message}\n")
+            except InvalidArgument as error:
+                if error.field != "command" or isinstance(words, str):
+                    raise ValueError(error.message) from error
+                return CommandResult(exit_code=_MISSING, stdout="", stderr=f"{error.message}\n")
 
     async def read_bytes(self, path: str) -> bytes:
         """Read a file."""
@@ -365,6 +370,4 @@ class SkillCapability(AbstractCapability[Any]):
 
     def get_workspace(self, ctx: RunContext[Any], *, ref: WorkspaceRef | None) -> WorkspaceBackend | None:  # noqa: ARG002
         """The session's workspace; None for a reference to another one."""
-        scope = self.session.scope
-        own = WorkspaceRef(provider=PROVIDER, id=f"{scope.app}/{scope.user}/{scope.session}")
-        return SandboxWorkspace(self.session) if self.workspace and ref in (None, own) else None
+        return SandboxWorkspace(self.session) if self.workspace and ref in (None, _build_ref(self.session)) else None

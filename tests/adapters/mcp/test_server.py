@@ -260,6 +260,12 @@ async def test_addresses_that_are_not_files_of_a_skill_are_refused(skills: Path,
             await ask(client, "skills/get", uri=uri)
 
 
+async def test_a_cursor_that_nobody_has_sent_is_not_an_error(skills: Path) -> None:
+    async with connected(skills) as client:
+        for cursor in ("report/²", "report/", "report/x"):
+            assert (await client.list_resources(cursor=cursor)).resources
+
+
 async def test_links_that_leave_a_skill_or_lead_back_into_it_are_not_served(skills: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (skills / "report" / "out").symlink_to(tmp_path / "secret")

@@ -15,7 +15,7 @@ from openskills.project import SkillGrants
 from openskills.settings import Settings
 from tests.conftest import RequireProgram
 from tests.host.console.conftest import ConsoleHost, check_accessibility, open_console, write_samples
-from tests.host.hosting import eventually, key_in, served
+from tests.host.hosting import echo, eventually, key_in, served
 from tests.host.vendors.uploading import PUBLISHER, WRITER, bearer, form_of, skill_files, uploading_host
 from tests.long_form import cases
 from tests.skill_writer import skill_writer
@@ -190,6 +190,16 @@ def test_a_key_sees_only_the_skills_of_its_scopes(tmp_path: Path, browser: Brows
         assert "invoices" not in page.text
         assert console.served.client.get("/console/skills/invoices", headers=headers).status_code == 403
         assert console.served.client.get("/console/host?tab=keys", headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize("page", ["hosted", "try/hosted"])
+def test_similar_names_that_a_key_may_not_use_are_not_suggested(tmp_path: Path, page: str) -> None:
+    key = key_in(tmp_path, "some", scopes=("pdf_*",))
+    with served(tmp_path, {"pdf_merge": echo, "odf_merge": echo}) as host:
+        shown = host.client.get(f"/console/{page}/pdf_merg", headers=bearer(key))
+        assert shown.status_code == 404
+        assert "pdf_merge" in shown.text
+        assert "odf_merge" not in shown.text
 
 
 def test_private_uploads_and_places_of_uploads_are_not_shown_to_others(

@@ -5,6 +5,8 @@ Importing this package loads nothing else. Each public name is fetched from its 
 
 from typing import TYPE_CHECKING
 
+from openskills.lazy import lazy_exports
+
 if TYPE_CHECKING:
     from deepagents.middleware.skills import SkillToolResolver, disclosed_skill_tool_names
 
@@ -39,11 +41,11 @@ _HOME = {
     "SkillMetadata": "state",
     "SkillOptions": "options",
     "SkillRuntimeMiddleware": "runtime",
-    "SkillToolResolver": "deepagents.middleware.skills",
+    "SkillToolResolver": "skill_tools",
     "SkillsMiddleware": "middleware",
     "SkillsState": "state",
     "ask_by_interrupt": "runtime",
-    "disclosed_skill_tool_names": "deepagents.middleware.skills",
+    "disclosed_skill_tool_names": "skill_tools",
     "loaded_skills": "runtime_state",
     "system_text": "runtime_tools",
     "tools": "runtime_tools",
@@ -52,24 +54,17 @@ _FOREIGN = ("deepagents", "langchain", "langchain_core", "langgraph")
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
+    _fetch, __dir__ = lazy_exports(__name__, _HOME)
 
     def __getattr__(name: str) -> object:
         """Fetch a public name from its module and remember it; `MissingExtra` without the packages it needs."""
-        if name not in _HOME:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        from openskills.errors import MissingExtra
-
         try:
-            # Upstream's own names, beside the class that takes the place of upstream's.
-            home = _HOME[name] if "." in _HOME[name] else f"{__name__}.{_HOME[name]}"
-            value = getattr(import_module(home), name)
+            return _fetch(name)
         except ModuleNotFoundError as error:
+            from openskills.errors import MissingExtra
+
             if (error.name or "").partition(".")[0] in _FOREIGN:
                 # Whichever package was found to be missing first.
                 extra = "langchain" if _HOME[name].startswith("runtime") else "deepagents"
                 raise MissingExtra(extra, f"{__name__}.{name}") from error
             raise
-        globals()[name] = value
-        return value

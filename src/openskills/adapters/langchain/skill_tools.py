@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Protocol, cast
 
+# With upstream's own names that the package exports, beside the class that takes the place of upstream's.
+from deepagents.middleware.skills import SkillToolResolver as SkillToolResolver
 from deepagents.middleware.skills import disclosed_skill_tool_names
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain.tools import ToolRuntime

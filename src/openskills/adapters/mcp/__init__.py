@@ -5,6 +5,8 @@ Importing this package loads nothing else. It needs the extra `mcp`.
 
 from typing import TYPE_CHECKING
 
+from openskills.lazy import lazy_exports
+
 if TYPE_CHECKING:
     from openskills.adapters.mcp.server import McpServer, serve_stdio
     from openskills.adapters.mcp.tools import mcp_tools
@@ -23,20 +25,15 @@ _HOME = {
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
+    _fetch, __dir__ = lazy_exports(__name__, _HOME)
 
     def __getattr__(name: str) -> object:
         """Fetch a public name from its module and remember it; `MissingExtra` without the packages it needs."""
-        if name not in _HOME:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        from openskills.errors import MissingExtra
-
         try:
-            value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+            return _fetch(name)
         except ModuleNotFoundError as error:
+            from openskills.errors import MissingExtra
+
             if (error.name or "").partition(".")[0] in ("mcp", "mcp_types"):
                 raise MissingExtra("mcp", f"{__name__}.{name}") from error
             raise
-        globals()[name] = value
-        return value

@@ -282,7 +282,10 @@ class McpServer:
         Calls of tools are counted where they are admitted, and `initialize` before the connection is opened.
         """
         if ctx.method not in _UNCOUNTED and not ctx.method.startswith("notifications/"):
-            _count_request(self._get_request(ctx).caller)
+            try:
+                self._get_request(ctx).caller.count_request()
+            except TooManyRequests as error:
+                raise _to_mcp_error(error) from None
         result = await call_next(ctx)
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             result[_INSTRUCTIONS] = self.build_instructions(self._get_request(ctx).caller)
@@ -392,7 +395,7 @@ class McpServer:
             if one.skill.name < skill:
                 continue
             for index, resource in enumerate(one.list_resources()):
-                if one.skill.name == skill and rest.isdigit() and index <= int(rest[:9]):
+                if one.skill.name == skill and rest.isdecimal() and index <= int(rest[:9]):
                     continue
                 if len(found) == RESOURCES_PAGE:
                     return {"resources": found, "nextCursor": last}
@@ -568,22 +571,15 @@ def _translate(handler: Callable[[Context, Any], Any]) -> Any:
         try:
             return {"resultType": "complete", **await handler(context, params)}
         except SkillError as error:
-            uri = getattr(params, "uri", None)
-            raise _to_mcp_error(error, {} if uri is None else {"uri": str(uri)[:1000]}) from None
+            raise _to_mcp_error(error, getattr(params, "uri", None)) from None
 
     return handle
 
 
-def _to_mcp_error(error: SkillError, more: Mapping[str, Any]) -> MCPError:
+def _to_mcp_error(error: SkillError, uri: object = None) -> MCPError:
+    more = {} if uri is None else {"uri": str(uri)[:1000]}
     code = INVALID_PARAMS if 400 <= error.code < 500 and not isinstance(error, TooManyRequests) else INTERNAL_ERROR
     return MCPError(code, error.message, {**error.details, "reason": error.reason, **more})
-
-
-def _count_request(caller: SessionCaller) -> None:
-    try:
-        caller.count_request()
-    except TooManyRequests as error:
-        raise _to_mcp_error(error, {}) from None
 
 
 def _describe_tool(name: str, skills: Sequence[str]) -> dict[str, Any]:

@@ -91,11 +91,8 @@ class ConsoleSessions:
         """The cookie of a new session with all rights; None if the link was used, has expired or is unknown."""
 
         def use(connection: SqlConnection) -> bool:
-            arguments = (_digest(token), time.time())
-            return (
-                connection.execute("DELETE FROM console_links WHERE digest = ? AND expires > ?", arguments).rowcount
-                == 1
-            )
+            sql = "DELETE FROM console_links WHERE digest = ? AND expires > ?"
+            return connection.execute(sql, (_digest(token), time.time())).rowcount == 1
 
         return await self._open("", exchange) if await self._database.write(use) else None
 
@@ -127,16 +124,14 @@ class ConsoleSessions:
             return None
         if exchange.method not in http.SAFE_METHODS:
             check_same_origin(exchange)
-        return self._get_principal(found[1])
+        return found[1]
 
-    def find(self, exchange: HttpExchange) -> tuple[str, str, float] | None:
-        """The id of the session of a request, the digest of its key, and when it was last noted as used."""
+    def find(self, exchange: HttpExchange) -> tuple[str, Principal, float] | None:
+        """The id of the session of a request, its caller, and when it was last noted as used."""
         token = read_cookie(exchange, cookie_name(exchange))
-        if not token:
-            return None
-
-        found = self._find_row(_digest(token))
-        return found if found is not None and self._get_principal(found[1]) is not None else None
+        found = self._find_row(_digest(token)) if token else None
+        principal = None if found is None else self._get_principal(found[1])
+        return None if found is None or principal is None else (found[0], principal, found[2])
 
     def _find_row(self, digest: str) -> tuple[str, str, float] | None:
         def select(connection: SqlConnection) -> tuple[str, str, float] | None:
@@ -177,9 +172,8 @@ class ConsoleSessions:
         self._cached.clear()
         sql = "DELETE FROM console_sessions WHERE id = ?"
         if not await self._database.write(lambda connection: connection.execute(sql, (session_id,)).rowcount):
-            raise InvalidArgument(
-                "id", f"unknown session {session_id[:50]!r}; `openskills console sessions` lists them"
-            )
+            message = f"unknown session {session_id[:50]!r}; `openskills console sessions` lists them"
+            raise InvalidArgument("id", message)
 
     def _get_principal(self, key_digest: str) -> Principal | None:
         return self._keys.find(key_digest) if key_digest else Principal(CONSOLE, role="admin")
@@ -314,8 +308,10 @@ class Console:
         async with self._opening:
             catalog = self._private.get(owner)
             if catalog is None:
+                from openskills.catalog.catalog import Catalog
+
                 directories = (*self._skills, make_private(self._uploads.get_live(owner)))
-                catalog = await asyncio.to_thread(_load_catalog, directories, self._settings)
+                catalog = await asyncio.to_thread(Catalog.from_paths, *directories, settings=self._settings)
             elif time.monotonic() >= self._next_refresh.get(owner, 0.0):
                 began = time.monotonic()
                 await asyncio.to_thread(catalog.refresh)
@@ -350,9 +346,3 @@ class Console:
         if self._watcher is not None:
             await asyncio.to_thread(self._watcher.close)
         await self.sessions.close()
-
-
-def _load_catalog(directories: Sequence[Path], settings: Settings) -> "Catalog":
-    from openskills.catalog.catalog import Catalog
-
-    return Catalog.from_paths(*directories, settings=settings)

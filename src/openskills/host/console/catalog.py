@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
 
 from openskills.errors import InvalidArgument, SkillError
 from openskills.host.auth import OWNER_MARK, Principal
 from openskills.host.http import HttpExchange, HttpResponse, build_document
 from openskills.host.parts import HostParts
+from openskills.host.routes import read_query
 from openskills.host.skills import SHARED
 from openskills.tokens import estimate_tokens
 
@@ -74,7 +76,6 @@ class CatalogRows:
     """
 
     rows: tuple[CatalogRow, ...]
-    sources: tuple[str, ...]
     notes: "tuple[Problem, ...]"
     overview_tokens: int
     bodies: dict[str, int | None] = field(default_factory=dict[str, int | None], compare=False, repr=False)
@@ -143,13 +144,13 @@ def _mark_uploads(found: CatalogRows, parts: HostParts, owner: str) -> CatalogRo
         return found
 
     def mark(row: CatalogRow) -> CatalogRow:
-        is_own = row.skill is not None and parts.catalogs.is_private(row.skill, owner)
-        if is_own:
+        if row.skill is None:
+            return row
+        if parts.catalogs.is_private(row.skill, owner):
             return replace(row, owner=owner, source=PRIVATE)
-        return row if row.skill is None else replace(row, source=describe_source(row.skill, parts))
+        return replace(row, source=describe_source(row.skill, parts))
 
-    rows = tuple(map(mark, found.rows))
-    return replace(found, rows=rows, sources=tuple(sorted({row.source for row in rows if row.source})))
+    return replace(found, rows=tuple(map(mark, found.rows)))
 
 
 def describe_path(path: str, parts: HostParts, principal: Principal | None = None) -> str:
@@ -181,8 +182,7 @@ def _hide_paths(found: CatalogRows, parts: HostParts) -> CatalogRows:
         )
         for row in found.rows
     )
-    sources = tuple(sorted({row.source for row in rows if row.source}))
-    return replace(found, rows=rows, sources=sources)
+    return replace(found, rows=rows)
 
 
 def _build_rows(
@@ -201,8 +201,7 @@ def _build_rows(
     rows += [_row_from_upload(one) for one in others]
     rows.sort(key=lambda row: (row.name.casefold(), row.path))
     notes = tuple(problem for problem in snapshot.problems if problem.rule in _NOTED_RULES)
-    sources = tuple(sorted({row.source for row in rows if row.source}))
-    return CatalogRows(tuple(rows), sources, notes, overview(snapshot.skills).tokens if snapshot.skills else 0)
+    return CatalogRows(tuple(rows), notes, overview(snapshot.skills).tokens if snapshot.skills else 0)
 
 
 def _count_faults(problems: "Iterable[Problem]") -> Mapping[str, Counter[str]]:
@@ -324,14 +323,13 @@ def _validate_row(found: CatalogRows, row: CatalogRow) -> CatalogRow:
 def _rank(snapshot: "CatalogSnapshot", rows: Sequence[CatalogRow], query: str) -> list[CatalogRow]:
     hits = snapshot.search(query, max(len(snapshot.skills), 1))
     order = {id(hit.skill): number for number, hit in enumerate(hits)}
-    ranked = [(order[id(row.skill)], row) for row in rows if id(row.skill) in order]
-    ranked.sort(key=lambda one: one[0])
+    ranked = sorted((row for row in rows if id(row.skill) in order), key=lambda row: order[id(row.skill)])
     # Skills that models do not see are not in the index: they are found by parts of their text.
     words = query.casefold().split()
     rest = [row for row in rows if id(row.skill) not in order and _contains(row, words)]
     # The beginning of a name is not a word of the index yet, while it is being typed.
     begins = [row for row in rest if row.name.casefold().startswith(query.casefold())]
-    return [*begins, *(row for _, row in ranked), *(row for row in rest if row not in begins)]
+    return [*begins, *ranked, *(row for row in rest if row not in begins)]
 
 
 def _contains(row: CatalogRow, words: Sequence[str]) -> bool:
@@ -437,6 +435,7 @@ async def show_catalog(request: "PageRequest") -> HttpResponse:
     shown = await asyncio.to_thread(count_faults, found, rows[(page - 1) * PAGE_SIZE : page * PAGE_SIZE])
     bodies = await asyncio.to_thread(_count_body_tokens, found, shown)
     visible = [row for row in found.rows if can_see(request.caller, row)]
+    counts = Counter(row.state for row in visible)
     context: dict[str, Any] = {
         "rows": [
             {
@@ -452,11 +451,11 @@ async def show_catalog(request: "PageRequest") -> HttpResponse:
         "page": page,
         "pages": pages,
         "matching": len(rows),
-        "counts": Counter(row.state for row in visible),
+        "counts": counts,
         "total": len(visible),
         "own_sources": (_HOSTED, PRIVATE, UPLOADS),
-        "sources": [source for source in found.sources if any(row.source == source for row in visible)],
-        "states": [state for state in STATES if any(row.state == state for row in visible)],
+        "sources": sorted({row.source for row in visible if row.source}),
+        "states": [state for state in STATES if counts[state]],
         "notes": found.notes if request.caller.has_role("admin") else (),
         "overview_tokens": found.overview_tokens,
     }
@@ -464,8 +463,6 @@ async def show_catalog(request: "PageRequest") -> HttpResponse:
 
 
 def _build_query(wanted: CatalogFilter) -> str:
-    from urllib.parse import urlencode
-
     names = ("q", "source", "state", "problems")
     return urlencode({name: value for name, value in zip(names, wanted, strict=True) if value})
 
@@ -478,9 +475,7 @@ def _parse_number(text: str, name: str, low: int, high: int) -> int:
 
 async def list_catalog(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """`GET /catalog`: the skills that the caller may see, with the parameters of the page, `limit` and `offset`."""
-    from urllib.parse import parse_qsl
-
-    query = dict(parse_qsl(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="replace"))
+    query = read_query(exchange)
     limit = _parse_number(query.get("limit", str(PAGE_SIZE)), "limit", 1, MAX_PAGE_SIZE)
     offset = _parse_number(query.get("offset", "0"), "offset", 0, 1_000_000)
     snapshot, found = await load_rows(parts, principal)

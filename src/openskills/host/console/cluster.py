@@ -23,8 +23,8 @@ async def show_cluster_page(request: "PageRequest") -> HttpResponse:
 
 async def drain_node_page(request: "PageRequest") -> HttpResponse:
     """Drain a node, or undo it."""
-    undo = (await request.form()).get("undo", [""])[-1] == "1"
-    await request.host.cluster.drain(request.params["node"], is_draining=not undo)
+    undo = (await request.form()).get("undo")
+    await request.host.cluster.drain(request.params["node"], is_draining=undo != "1")
     return request.redirect("/console/cluster")
 
 

@@ -1,7 +1,6 @@
 """Conversations in the console: the list, one conversation with its live events, and the requests of its steps."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -12,6 +11,8 @@ from urllib.parse import urlencode
 from openskills.agent.agent import ARTIFACT, ERROR, SUMMARY, TOOL_CALL, build_items, group_layers
 from openskills.errors import Forbidden
 from openskills.host.console.pages import PageRequest, build_page, render_markdown
+from openskills.host.console.runs import parse_object
+from openskills.host.console.skill import format_json
 from openskills.host.conversations import (
     AGENT,
     ANSWER,
@@ -33,13 +34,10 @@ _SIDE_SECONDS = 1.0
 _ITEM_KINDS = frozenset({MESSAGE, SUMMARY, ERROR, TOOL_CALL, TOOL_RESPONSE, ARTIFACT})
 
 
-async def show_conversations(request: PageRequest) -> HttpResponse:
+async def show_conversations(request: PageRequest, error: str = "", *, status: int = 200) -> HttpResponse:
     """The conversations of the caller, latest first."""
-    return await _render_conversations(request)
-
-
-async def _render_conversations(request: PageRequest, error: str = "", *, status: int = 200) -> HttpResponse:
     query = request.query.get("q", "")[:300]
+    asked = {"q": query} if query else {}
     page = _parse_page(request.query.get("page", "1"))
     service = request.host.conversations
     found, more = await service.list(request.caller, search=query, limit=_PER_PAGE, offset=(page - 1) * _PER_PAGE)
@@ -52,13 +50,9 @@ async def _render_conversations(request: PageRequest, error: str = "", *, status
         "page": page,
         "pages": page + more,
         "models": service.list_models(),
-        "address": f"{request.root}/console/conversations?{_encode_query(query)}page=",
+        "address": f"{request.root}/console/conversations?{urlencode(asked | {'page': ''})}",
     }
     return request.render("conversations.html", context, block="results", status=status)
-
-
-def _encode_query(query: str) -> str:
-    return f"{urlencode({'q': query})}&" if query else ""
 
 
 def _parse_page(text: str) -> int:
@@ -68,11 +62,11 @@ def _parse_page(text: str) -> int:
 async def create_conversation(request: PageRequest) -> HttpResponse:
     """Create a conversation and go there."""
     fields = await request.form()
-    model = fields.get("model", [""])[-1] or None
+    model = fields.get("model") or None
     try:
         head = await request.host.conversations.create(request.caller, model=model, asks="ask" in fields)
     except Forbidden as error:
-        return await _render_conversations(request, error.message, status=error.code)
+        return await show_conversations(request, error.message, status=error.code)
     return request.redirect(f"/console/conversations/{head.id}")
 
 
@@ -114,22 +108,14 @@ def _cut(text: str) -> str:
     return text if more <= 0 else f"{text[:_MAX_TEXT]}… (+{more:,})"
 
 
-def _parse_object(text: str) -> dict[str, Any] | None:
-    try:
-        found: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
-
-
 def _indent(text: str) -> str:
-    found = _parse_object(text)
-    return text if found is None else json.dumps(found, ensure_ascii=False, indent=2)
+    found = parse_object(text)
+    return text if found is None else format_json(found)
 
 
 def summarize_call(arguments: str) -> str:
     """The most important arguments of a call: `csv-report: python3 scripts/report.py`."""
-    found = _parse_object(arguments)
+    found = parse_object(arguments)
     if found is None:
         return arguments[:200]
     named = [str(found[name]) for name in MAIN_ARGUMENTS if found.get(name) not in (None, "")]
@@ -138,7 +124,7 @@ def summarize_call(arguments: str) -> str:
 
 def summarize_result(result: str) -> str:
     """A result on one line: the exit code and files of a command, or the first line of a text."""
-    found = _parse_object(result)
+    found = parse_object(result)
     if found is None or "exit_code" not in found:
         return next((line for line in result.splitlines() if line.strip()), "")[:200]
     output = str((found.get("stdout") if found["exit_code"] == 0 else found.get("stderr")) or "").strip()
@@ -190,7 +176,7 @@ async def delete_conversation(request: PageRequest) -> HttpResponse:
 async def answer_approval(request: PageRequest) -> HttpResponse:
     """Answer a command that waits for approval."""
     fields = await request.form()
-    identity, decision = request.params["conversation_id"], fields.get("decision", [""])[-1]
+    identity, decision = request.params["conversation_id"], fields.get("decision", "")
     await request.host.conversations.answer(request.caller, identity, request.params["approval_id"], decision)
     return _finish(request, identity)
 
@@ -233,7 +219,7 @@ def _describe_change(change: RequestChange) -> dict[str, Any]:
 
 def _find_description(raw: str) -> str:
     """The description of a tool, in the formats of all providers; empty for everything else."""
-    found = _parse_object(raw) or {}
+    found = parse_object(raw) or {}
     tool = found.get("function", found)
     text = cast("dict[str, Any]", tool).get("description") if isinstance(tool, dict) else None
     return text if isinstance(text, str) else ""

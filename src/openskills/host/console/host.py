@@ -13,22 +13,21 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import parse_qsl
 
 from openskills.errors import InvalidArgument
 from openskills.host import http
 from openskills.host.admission import parse_limits
 from openskills.host.auth import ROLES, Principal, StoredKey, create_key
-from openskills.host.console.access import Console
 from openskills.host.console.catalog import UPLOADS
 from openskills.host.console.skill import run_doctor
 from openskills.host.database import CHANGE_SKILLS, find_history, record_change
 from openskills.host.http import HttpExchange, HttpRefusal, HttpResponse, build_document, read_body
 from openskills.host.parts import HostParts
+from openskills.host.routes import read_query
 from openskills.host.strict_json import check_json, read_json
 from openskills.postgres import PostgresUrl
 from openskills.settings import Settings, parse_seconds
@@ -43,15 +42,10 @@ _MAX_BODY = 64 * 1024
 _KEY_FIELDS = ("name", "role", "scopes", "expires", "limits")
 
 
-def _get_console(parts: HostParts) -> Console:
-    assert parts.console is not None  # noqa: S101 - the routes exist only then
-    return parts.console
-
-
 def describe_status(parts: HostParts) -> dict[str, Any]:
     """Health, limits and their use: of all worker processes, and memory and time of this one."""
     settings, options = parts.settings, parts.options
-    workers = parts.metrics.list_workers()
+    workers, history = parts.metrics.list_workers(), find_history(settings)
     status = "draining" if parts.host.stopping or parts.host.draining else "ready" if parts.prepared else "starting"
     return {
         "status": status,
@@ -60,7 +54,7 @@ def describe_status(parts: HostParts) -> dict[str, Any]:
         "pid": os.getpid(),
         "workers": options.workers,
         "processes": [{**one, "is_this": one["pid"] == os.getpid()} for one in workers],
-        "uptime_seconds": round(time.time() - _get_console(parts).opened, 1),
+        "uptime_seconds": round(time.time() - parts.catalogs.opened, 1),
         "memory_bytes": _read_memory(),
         "executor": settings.executor,
         "authentication": settings.host_auth,
@@ -70,14 +64,9 @@ def describe_status(parts: HostParts) -> dict[str, Any]:
         "timeout_ms": settings.timeout_ms,
         "max_body": settings.host_max_body,
         "skills": dict(Counter(entry.status for entry in parts.registry.list_entries())),
-        "history": _describe_history(settings),
+        "history": history.place if isinstance(history, PostgresUrl) else history and str(history),
         "history_lost": parts.history.lost_count,
     }
-
-
-def _describe_history(settings: Settings) -> str | None:
-    place = find_history(settings)
-    return place.place if isinstance(place, PostgresUrl) else str(place) if place else None
 
 
 def _read_memory() -> int:
@@ -88,7 +77,7 @@ def _read_memory() -> int:
 
 async def list_sources(parts: HostParts) -> list[dict[str, Any]]:
     """Where the skills of the catalog and of the host come from, with the number of skills."""
-    catalog = await _get_console(parts).open_catalog()
+    catalog = await parts.catalogs.open_catalog()
     snapshot, uploads = catalog.snapshot, parts.uploads
 
     def name_root(label: str, path: Path) -> str:
@@ -172,7 +161,7 @@ async def reload_skills(parts: HostParts) -> dict[str, Any]:
 
     changes = await reload(parts)
     repaired = await prepare_unavailable(parts)
-    catalog = await _get_console(parts).open_catalog()
+    catalog = await parts.catalogs.open_catalog()
     seen = await asyncio.to_thread(catalog.refresh)
     if parts.database.is_shared:
         await parts.database.write(lambda at: record_change(at, CHANGE_SKILLS))
@@ -218,13 +207,13 @@ def clean_workspaces(settings: Settings, older_than: str) -> dict[str, Any]:
 # The API --------------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class AdminRequest:
     """A request below `/admin`, of a caller with the role `admin`."""
 
-    def __init__(self, exchange: HttpExchange, parts: HostParts, name: str) -> None:
-        self.exchange = exchange
-        self.parts = parts
-        self.name = name
+    exchange: HttpExchange
+    parts: HostParts
+    name: str
 
     async def read_json(self) -> dict[str, Any]:
         """The body as a JSON object; empty if there is none."""
@@ -236,10 +225,6 @@ class AdminRequest:
         if not isinstance(value, dict):
             raise InvalidArgument("body", "expected a JSON object")
         return cast("dict[str, Any]", value)
-
-    def query(self, name: str) -> str:
-        found = dict(parse_qsl(self.exchange.scope["query_string"].decode("latin-1"), errors="replace"))
-        return found.get(name, "")
 
 
 async def _show_status(request: AdminRequest) -> Mapping[str, Any]:
@@ -280,12 +265,12 @@ async def _revoke_key(request: AdminRequest) -> Mapping[str, Any]:
 
 
 async def _list_sessions(request: AdminRequest) -> Mapping[str, Any]:
-    found = await _get_console(request.parts).sessions.list()
+    found = await request.parts.catalogs.sessions.list()
     return {"sessions": [one.to_dict() for one in found]}
 
 
 async def _end_session(request: AdminRequest) -> Mapping[str, Any]:
-    await _get_console(request.parts).sessions.end(request.name)
+    await request.parts.catalogs.sessions.end(request.name)
     return {"ended": request.name}
 
 
@@ -310,11 +295,8 @@ async def _clean_workspaces(request: AdminRequest) -> Mapping[str, Any]:
 
 
 async def _show_doctor(request: AdminRequest) -> Mapping[str, Any]:
-    name = request.query("skill")
-    skill = None
-    if name:
-        snapshot = (await _get_console(request.parts).open_catalog()).snapshot
-        skill = snapshot.find(name)
+    name = read_query(request.exchange).get("skill")
+    skill = (await request.parts.catalogs.open_catalog()).snapshot.find(name) if name else None
     checks = await run_doctor(request.parts, skill)
     return {"ok": all(check["ok"] or not check["required"] for check in checks), "checks": checks}
 
@@ -428,9 +410,9 @@ async def _render_host(request: "PageRequest", tab: str, *, status: int = 200, *
         case "keys":
             context["keys"] = [key_json(key, parts) for key in await parts.keys.list()]
         case "sessions":
-            context["sessions"] = await _get_console(parts).sessions.list()
+            context["sessions"] = await parts.catalogs.sessions.list()
         case "sources":
-            snapshot = (await _get_console(parts).open_catalog()).snapshot
+            snapshot = (await parts.catalogs.open_catalog()).snapshot
             context |= {
                 "sources": await list_sources(parts),
                 "problems": list(dict.fromkeys((*snapshot.problems, *parts.registry.problems))),
@@ -457,7 +439,7 @@ def _describe_key(key: str) -> str:
 
 async def create_key_page(request: "PageRequest") -> HttpResponse:
     """Create a key and show it, once."""
-    fields = {name: values[-1] for name, values in (await request.form()).items() if values[-1]}
+    fields = {name: value for name, value in (await request.form()).items() if value}
     try:
         key, stored = await create_host_key(request.host, fields)
     except InvalidArgument as error:
@@ -475,7 +457,7 @@ async def rotate_key_page(request: "PageRequest") -> HttpResponse:
 
 
 async def change_key_page(request: "PageRequest") -> HttpResponse:
-    await change_key_scopes(request.host, request.params["name"], (await request.form()).get("scopes", [""])[-1])
+    await change_key_scopes(request.host, request.params["name"], (await request.form()).get("scopes", ""))
     return request.redirect("/console/host?tab=keys")
 
 
@@ -498,7 +480,7 @@ async def reload_page(request: "PageRequest") -> HttpResponse:
 
 async def clean_page(request: "PageRequest") -> HttpResponse:
     """Remove what was not used for a while."""
-    older_than = (await request.form()).get("older_than", [""])[-1]
+    older_than = (await request.form()).get("older_than", "")
     settings = request.host.settings
     if request.params["name"] == "packages":
         count = len(await asyncio.to_thread(clean_environments, settings, older_than or "30d"))

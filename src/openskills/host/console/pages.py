@@ -40,7 +40,7 @@ from openskills.host.console.access import (
     cookie_name,
     read_cookie,
 )
-from openskills.host.http import ClientDisconnect, Headers, HttpExchange, HttpRefusal, HttpResponse, read_body
+from openskills.host.http import ClientDisconnect, HttpExchange, HttpRefusal, HttpResponse, read_body
 from openskills.host.model import Failure
 from openskills.host.parts import HostParts
 from openskills.tokens import estimate_tokens
@@ -140,9 +140,7 @@ class PageRequest:
 
     @property
     def console(self) -> Console:
-        console = self.host.console
-        assert console is not None  # noqa: S101 - otherwise there are no pages
-        return console
+        return self.host.catalogs
 
     @property
     def is_partial(self) -> bool:
@@ -183,16 +181,13 @@ class PageRequest:
             return build_page(self.exchange, "", headers=[("hx-redirect", address), *headers])
         return build_page(self.exchange, "", status=303, headers=[("location", address), *headers])
 
-    async def form(self) -> dict[str, list[str]]:
-        """The fields of a form in the body. Raises `UnsupportedMedia` and `HttpRefusal`."""
+    async def form(self) -> dict[str, str]:
+        """The fields of a form in the body, the last one of each name. Raises `UnsupportedMedia` and `HttpRefusal`."""
         body = await read_body(self.exchange, _MAX_FORM)
         kind = (self.exchange.header(b"content-type") or "").partition(";")[0].strip()
         if body and kind != "application/x-www-form-urlencoded":
             raise UnsupportedMedia(f"unsupported Content-Type {kind[:100]!r}; send a form")
-        fields: dict[str, list[str]] = {}
-        for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=1_000):
-            fields.setdefault(name, []).append(value)
-        return fields
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=1_000))
 
     @property
     def root(self) -> str:
@@ -204,10 +199,6 @@ class PageRequest:
         """The address of the host as the browser sees it."""
         scheme = self.exchange.header(b"x-forwarded-proto") or self.exchange.scope.get("scheme", "http")
         return f"{'https' if scheme == 'https' else 'http'}://{self.exchange.header(b'host') or ''}{self.root}"
-
-    def has_screen(self, module: str) -> bool:
-        """Whether there is a screen that the caller may see."""
-        return any(one.module == module and self.caller.has_role(one.role) for one in SCREENS)
 
     @property
     def here(self) -> str:
@@ -252,13 +243,9 @@ def build_page(
 ) -> HttpResponse:
     """A response with the security headers of the console; `headers` replace them. Compressed where that helps."""
     data = body.encode("utf-8", "replace") if isinstance(body, str) else body
-    found: dict[str, str] = {"content-type": kind, **SECURITY_HEADERS}
-    extra: Headers = []
-    for name, value in headers:
-        if name in found:
-            found[name] = value
-        else:
-            extra.append((name.encode("latin-1"), value.encode("latin-1")))
+    given = list(headers)
+    replaced = {name: value for name, value in given if name in SECURITY_HEADERS}
+    found: dict[str, str] = {"content-type": kind, **SECURITY_HEADERS, **replaced}
     is_text = kind.startswith("text/")
     # A form's answer may contain a new key, whose length must not be seen through compression.
     if is_text and exchange.method == "GET" and len(data) >= _MIN_COMPRESSED and _accepts_gzip(exchange):
@@ -266,8 +253,9 @@ def build_page(
         found["content-encoding"] = "gzip"
     found["vary"] = "accept-encoding, accept-language, cookie, hx-request"
     found["content-length"] = str(len(data))
-    shown = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in found.items()]
-    return HttpResponse(status, [*shown, *extra, *http.trace_headers(exchange.trace)], data)
+    more = [(name, value) for name, value in given if name not in replaced]
+    shown = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in (*found.items(), *more)]
+    return HttpResponse(status, [*shown, *http.trace_headers(exchange.trace)], data)
 
 
 def _accepts_gzip(exchange: HttpExchange) -> bool:
@@ -333,10 +321,9 @@ async def _authenticate(request: PageRequest) -> None:
     sessions = request.console.sessions
     found = sessions.find(exchange)
     if found is not None:
-        request.session = found[0]
-        request.principal = sessions.authenticate(exchange)
-        if time.time() - found[2] > USED_INTERVAL:
-            await sessions.touch(found[0])
+        request.session, request.principal, used = found
+        if time.time() - used > USED_INTERVAL:
+            await sessions.touch(request.session)
 
 
 @cache
@@ -350,13 +337,12 @@ def _find_pages() -> tuple[tuple[ConsolePage, re.Pattern[str], str], ...]:
 
 
 def _read_request(exchange: HttpExchange, parts: HostParts | None) -> PageRequest:
-    query = dict(parse_qsl(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="replace"))
     theme = read_cookie(exchange, _THEME_COOKIE)
     return PageRequest(
         exchange,
         parts,
         None,
-        query,
+        dict(parse_qsl(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)),
         {},
         choose_language(read_cookie(exchange, _LANGUAGE_COOKIE), exchange.header(b"accept-language") or ""),
         theme if theme in THEMES else "auto",
@@ -416,9 +402,9 @@ async def show_login(request: PageRequest) -> HttpResponse:
 async def log_in(request: PageRequest) -> HttpResponse:
     """Exchange a key, in the body of the request, for a cookie."""
     fields = await request.form()
-    next_ = local_address(fields.get("next", ["/"])[-1])
+    next_ = local_address(fields.get("next", "/"))
     try:
-        token = await request.console.sessions.open_with_key(fields.get("key", [""])[-1], request.exchange)
+        token = await request.console.sessions.open_with_key(fields.get("key", ""), request.exchange)
     except SkillError:
         return request.render("login.html", {"next": next_, "reason": "key"}, status=401)
     return request.redirect(next_, headers=[_session_cookie(request.exchange, token)])
@@ -435,11 +421,11 @@ async def set_preferences(request: PageRequest) -> HttpResponse:
     fields = await request.form()
     headers: list[tuple[str, str]] = []
     for cookie, known in ((_LANGUAGE_COOKIE, LANGUAGES), (_THEME_COOKIE, THEMES)):
-        value = fields.get(cookie.removeprefix("openskills_"), [""])[-1]
+        value = fields.get(cookie.removeprefix("openskills_"), "")
         if value in known:
             set_ = build_cookie(request.exchange, cookie, value, seconds=_PREFERENCE_SECONDS, secret=False)
             headers.append(("set-cookie", set_.decode("latin-1")))
-    return request.redirect(local_address(fields.get("next", ["/"])[-1]), headers=headers)
+    return request.redirect(local_address(fields.get("next", "/")), headers=headers)
 
 
 def local_address(address: str) -> str:

@@ -28,6 +28,7 @@ from openskills.host.console.pages import (
     format_size,
     render_markdown,
 )
+from openskills.host.console.skill import format_json
 from openskills.host.history import UNFINISHED, RunFilter, RunRecord, RunStatistics
 from openskills.host.http import Headers, HttpResponse, SseEvent, build_file_headers
 from openskills.host.model import PHASES
@@ -181,15 +182,15 @@ async def load_run(request: PageRequest, run_id: str) -> RunView:
     document = {**missing, **found.to_dict(), "result": None, "request": None}
     result = json.loads(run.result) if run is not None and run.result is not None else None
     if result is None and found.record is not None and found.record.output is not None:
-        result = _parse_object(found.record.output)
+        result = parse_object(found.record.output)
     return RunView(found, document, result, found.read_request())
 
 
-def _parse_object(text: bytes) -> Mapping[str, Any] | None:
+def parse_object(text: str | bytes) -> dict[str, Any] | None:
+    """A JSON object; None for anything else, such as a body that was cut."""
     try:
-        found = json.loads(text)
-    except ValueError:
-        # A body that was cut.
+        found: object = json.loads(text)
+    except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
@@ -217,8 +218,8 @@ async def show_run(request: PageRequest) -> HttpResponse:
         "variables": list(asked.get("env") or ()) if view.is_command else [],
         "waterfall": _draw(request, view),
         "files": _list_files(view) if _is_owner(view, request.caller) else [],
-        "input": _format_json(asked.get("input")) if not view.is_command else "",
-        "output": _format_json((view.result or {}).get("data")) if not view.is_command else "",
+        "input": format_json(asked.get("input")) if not view.is_command else "",
+        "output": format_json((view.result or {}).get("data")) if not view.is_command else "",
         "error": (view.result or {}).get("error")
         or ({"message": view.document.get("message")} if view.document.get("message") else None),
         "prefill": _find_form(view),
@@ -233,10 +234,6 @@ def _is_owner(view: RunView, principal: Principal) -> bool:
 def format_command(command: object) -> str:
     """A command line, or a list of words, as text."""
     return " ".join(map(str, cast("list[object]", command))) if isinstance(command, list) else str(command or "")
-
-
-def _format_json(value: object) -> str:
-    return "" if value is None else json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def _draw(request: PageRequest, view: RunView) -> Markup | None:
@@ -290,10 +287,8 @@ async def compare_runs(request: PageRequest) -> HttpResponse:
         "views": views,
         "rows": rows,
         "phases": _compare_phases(views),
-        "requests": [_format_json(view.request) for view in views],
-        "results": [
-            _format_json((view.result or {}).get("data") or (view.result or {}).get("error")) for view in views
-        ],
+        "requests": [format_json(view.request) for view in views],
+        "results": [format_json((view.result or {}).get("data") or (view.result or {}).get("error")) for view in views],
         "log": [strip_escapes(line.encode("utf-8", "replace")) for line in compared["log"]],
         "tags": _STATES,
     }
@@ -420,15 +415,6 @@ def _read_table(text: str, separator: str) -> tuple[tuple[tuple[str, ...], ...],
     return tuple(found), more
 
 
-async def delete_file(request: PageRequest) -> HttpResponse:
-    """Remove a file of a workspace, and go back to where the form was."""
-    workspace, path = request.params["workspace"], request.params["path"]
-    await request.host.commands.remove_file(request.caller, workspace, path)
-    fields = await request.form()
-    skill = quote(fields.get("skill", [""])[-1], safe="")
-    return request.redirect(f"/console/try/skill/{skill}?{urlencode({'workspace': workspace})}")
-
-
 PAGES = (
     ("GET", "/console/runs", show_runs),
     ("GET", "/console/runs/compare", compare_runs),
@@ -438,7 +424,6 @@ PAGES = (
     ("POST", "/console/runs/{run_id}/cancel", cancel_run, "run"),
     ("POST", "/console/runs/{run_id}/again", repeat_run, "run"),
     ("GET", "/console/workspaces/{workspace}/files/{path:path}", show_file),
-    ("POST", "/console/workspaces/{workspace}/files/{path:path}", delete_file, "run"),
 )
 
 

@@ -10,15 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
 from openskills.errors import Forbidden, InvalidArgument, LimitExceeded, SkillError, UnknownSkill
 from openskills.host.auth import Principal
 from openskills.host.console.catalog import can_see_name, describe_path, describe_source, open_snapshot
 from openskills.host.history import RunFilter
-from openskills.host.http import HttpExchange, HttpResponse, build_document, trace_headers
+from openskills.host.http import HttpExchange, HttpResponse, build_document, build_file_headers, trace_headers
 from openskills.host.parts import HostParts
-from openskills.project import SkillGrants
+from openskills.host.routes import find_owner, read_query
+from openskills.host.service import check_scope
+from openskills.project import combine_grants
 
 if TYPE_CHECKING:
     from openskills.catalog.skill import Skill
@@ -78,16 +80,9 @@ async def describe_catalog_skill(exchange: HttpExchange, parts: HostParts, princ
     from openskills.runtime.details import details_json
 
     skill, snapshot = await find_skill(parts, exchange.scope["path_params"]["name"], principal)
-    query = dict(parse_qsl(exchange.scope["query_string"].decode("latin-1"), errors="replace"))
-    if "file" in query:
-        data = await asyncio.to_thread(_read_file, skill, query["file"])
-        name = quote(query["file"].rpartition("/")[2], safe="")
-        headers = [
-            (b"content-type", b"application/octet-stream"),
-            (b"content-disposition", f"attachment; filename*=UTF-8''{name}".encode()),
-            (b"x-content-type-options", b"nosniff"),
-            (b"content-length", b"%d" % len(data)),
-        ]
+    if path := read_query(exchange).get("file"):
+        data = await asyncio.to_thread(_read_file, skill, path)
+        headers = [*build_file_headers(path, "application/octet-stream"), (b"content-length", b"%d" % len(data))]
         return HttpResponse(200, [*headers, *trace_headers(exchange.trace)], data)
     details = details_json(await _load_details(parts, skill, snapshot))
     for field in ("location", "source", "shadowed_by"):
@@ -148,13 +143,14 @@ async def show_skill_page(request: "PageRequest") -> HttpResponse:
         "runs": await find_runs(parts, caller, [request.params["name"], *(entry.id for entry in hosted)])
         if tab == "runs"
         else [],
-        "has_runs_screen": request.has_screen("runs"),
-        "has_try_screen": request.has_screen("try_it"),
     }
     if tab == "instructions":
         context |= await asyncio.to_thread(_build_instructions, request, skill)
     elif tab == "files":
-        context |= await asyncio.to_thread(_build_viewer, request, facts)
+        path = request.query.get("file", "")
+        problems = {problem.line for problem in facts.problems if problem.line} if path == "SKILL.md" else set[int]()
+        view = await asyncio.to_thread(_view_file, request, skill, path) if path else None
+        context |= {"view": view, "problem_lines": problems}
     elif tab == "requirements":
         context |= await _build_requirements(request, facts)
     return request.render("skill.html", context, block="panel")
@@ -190,12 +186,6 @@ class FileView(NamedTuple):
     error: str = ""
 
 
-def _build_viewer(request: "PageRequest", facts: "SkillDetails") -> dict[str, Any]:
-    path = request.query.get("file", "")
-    problems = {problem.line for problem in facts.problems if problem.line} if path == "SKILL.md" else set[int]()
-    return {"view": _view_file(request, facts.skill, path) if path else None, "problem_lines": problems}
-
-
 def _view_file(request: "PageRequest", skill: "Skill", path: str) -> FileView:
     from openskills.host.console.pages import MAX_CHARACTERS, render_markdown
 
@@ -210,13 +200,14 @@ def _view_file(request: "PageRequest", skill: "Skill", path: str) -> FileView:
         if len(data) > _MAX_PREVIEW_BYTES:
             return FileView(path, "binary", len(data), error=_describe_large(data))
         return FileView(path, "preview", len(data), can_preview=True)
+    is_cut = len(data) > _MAX_SHOWN_BYTES
     try:
-        text = data[:_MAX_SHOWN_BYTES].decode("utf-8") if len(data) <= _MAX_SHOWN_BYTES else _decode_start(data)
+        # The last character may be cut in the middle.
+        text = data[:_MAX_SHOWN_BYTES].decode("utf-8", "ignore" if is_cut else "strict")
     except UnicodeDecodeError:
         return FileView(path, "binary", len(data))
     if "\0" in text:
         return FileView(path, "binary", len(data))
-    is_cut = len(data) > _MAX_SHOWN_BYTES
     if suffix in (".md", ".markdown") and not request.query.get("source"):
         is_cut = is_cut or len(text) > MAX_CHARACTERS
         return FileView(path, "markdown", len(data), html=render_markdown(text), is_cut=is_cut)
@@ -226,11 +217,6 @@ def _view_file(request: "PageRequest", skill: "Skill", path: str) -> FileView:
 def _describe_large(data: bytes) -> str:
     limit = f"{_MAX_PREVIEW_BYTES:,} bytes"
     return f"the file has {len(data):,} bytes, and previews are made of at most {limit}; download it instead"
-
-
-def _decode_start(data: bytes) -> str:
-    # The last character may be cut in the middle.
-    return data[:_MAX_SHOWN_BYTES].decode("utf-8", "ignore") if b"\0" not in data[:_MAX_SHOWN_BYTES] else "\0"
 
 
 async def _build_requirements(request: "PageRequest", facts: "SkillDetails") -> dict[str, Any]:
@@ -257,7 +243,7 @@ def find_requirements(parts: HostParts, facts: "SkillDetails") -> Iterator[Requi
         yield Requirement("program", program, file, machine.has_program(program), fix)
     if manifest.any_bins:
         yield Requirement("program", " | ".join(manifest.any_bins), "SKILL.md", not missing.any_bins)
-    grants = _find_grants(parts, facts.skill)
+    grants = combine_grants(parts.options.grants, facts.skill.name)
     for name in manifest.env:
         fix = f"export {name}=… ; --secret {name}"
         yield Requirement("secret", name, "SKILL.md", bool(parts.settings.environment.get(name)), fix)
@@ -267,11 +253,6 @@ def find_requirements(parts: HostParts, facts: "SkillDetails") -> Iterator[Requi
         yield Requirement("platform", ", ".join(manifest.platforms), "SKILL.md", not missing.platforms)
     yield from (Requirement("network", host, "openskills.toml, --network", True) for host in grants.network)
     yield from (Requirement("secret", name, "openskills.toml, --secret", True) for name in grants.secrets)
-
-
-def _find_grants(parts: HostParts, skill: "Skill") -> SkillGrants:
-    everyone, own = (parts.options.grants.get(name, SkillGrants()) for name in ("*", skill.name))
-    return everyone.merge(own)
 
 
 async def run_doctor(parts: HostParts, skill: "Skill | None" = None) -> list[Mapping[str, Any]]:
@@ -293,9 +274,8 @@ async def run_doctor(parts: HostParts, skill: "Skill | None" = None) -> list[Map
 async def find_runs(parts: HostParts, caller: Principal, ids: Iterable[str]) -> "list[RunRecord]":
     """The latest runs of these skills that the caller may see: its own, or all for an administrator."""
     found: list[RunRecord] = []
-    who = None if caller.has_role("admin") else caller.name
-    for skill_id in list(ids)[:_MAX_RUNS]:
-        found += await parts.runs.list(RunFilter(skill_id, who=who), limit=_MAX_RUNS)
+    for skill_id in islice(ids, _MAX_RUNS):
+        found += await parts.runs.list(RunFilter(skill_id, who=find_owner(caller)), limit=_MAX_RUNS)
     return sorted(found, key=lambda one: one.id, reverse=True)[:_MAX_RUNS]
 
 
@@ -345,34 +325,37 @@ def _find_styles(data: bytes) -> Iterator[bytes]:
         yield data[begin:end]
 
 
-async def show_hosted_page(request: "PageRequest") -> HttpResponse:
-    """A skill of the host, given by its id."""
-    from openskills.host.openapi import describe_skill
-    from openskills.host.service import check_scope
-
-    parts, caller = request.host, request.caller
-    name = request.params["skill_id"]
+def find_entry(parts: HostParts, name: str, principal: Principal) -> "RegistryEntry":
+    """A skill of the host. Raises `Forbidden`, and `UnknownSkill` with similar names that the caller may use."""
     try:
         entry = parts.registry.get_entry(name)
     except UnknownSkill as error:
-        check_scope(caller, name, None)
-        raise UnknownSkill(name, tuple(filter(caller.can_invoke, error.near))) from None
-    check_scope(caller, name, entry.id)
+        check_scope(principal, name, None)
+        raise UnknownSkill(name, tuple(filter(principal.can_invoke, error.near))) from None
+    check_scope(principal, name, entry.id)
+    return entry
+
+
+async def show_hosted_page(request: "PageRequest") -> HttpResponse:
+    """A skill of the host, given by its id."""
+    from openskills.host.openapi import describe_skill
+
+    parts, caller = request.host, request.caller
+    entry = find_entry(parts, request.params["skill_id"], caller)
     described = describe_skill(entry, parts.start, parts.settings)
     context = {
         "entry": entry,
         "described": described,
-        "input_schema": _format_json(described.get("input_schema")),
-        "output_schema": _format_json(described.get("output_schema")),
+        "input_schema": format_json(described.get("input_schema")),
+        "output_schema": format_json(described.get("output_schema")),
         "runs": await find_runs(parts, caller, [entry.id]),
         "snippets": build_hosted_snippets(entry, request.base_url, needs_key=_needs_key(request)),
-        "has_runs_screen": request.has_screen("runs"),
-        "has_try_screen": request.has_screen("try_it"),
     }
     return request.render("hosted.html", context)
 
 
-def _format_json(value: object) -> str:
+def format_json(value: object) -> str:
+    """Indented JSON; empty for None."""
     return "" if value is None else json.dumps(value, ensure_ascii=False, indent=2)
 
 

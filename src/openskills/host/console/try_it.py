@@ -1,13 +1,14 @@
 """The screen Try it: a form for hosted skills, and a command line in a workspace for any skill."""
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 from urllib.parse import quote, urlencode
+
+from starlette.datastructures import FormData, Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from openskills.errors import Forbidden, InvalidArgument, SkillError, UnknownSkill
 from openskills.executors.files.tree import choose_upload_name
@@ -15,10 +16,11 @@ from openskills.executors.spec import INPUTS
 from openskills.host.commands import MAX_UPLOAD_BYTES
 from openskills.host.console.pages import PageRequest
 from openskills.host.console.runs import format_command, load_run
+from openskills.host.console.skill import find_entry
 from openskills.host.http import HttpRefusal, HttpResponse, stream_body
 from openskills.host.invoke import RunStarter
 from openskills.host.registry.registry import RegistryEntry
-from openskills.host.service import InvokeRequest, check_scope
+from openskills.host.service import InvokeRequest
 from openskills.host.strict_json import read_json
 
 DEFAULT_WORKSPACE = "default"
@@ -66,16 +68,9 @@ async def delete_workspace(request: PageRequest) -> HttpResponse:
     return request.redirect("/console/try#workspaces")
 
 
-def _find_entry(request: PageRequest) -> RegistryEntry:
-    name = request.params["skill_id"]
-    found = request.host.registry.find(name)
-    check_scope(request.caller, name, None if found is None else found.id)
-    return request.host.registry.get_entry(name)
-
-
 async def show_form(request: PageRequest) -> HttpResponse:
     """The form of a hosted skill; with `run` it has the input of that run."""
-    entry = _find_entry(request)
+    entry = find_entry(request.host, request.params["skill_id"], request.caller)
     given: Mapping[str, Any] = {}
     if request.query.get("run"):
         view = await load_run(request, request.query["run"])
@@ -117,9 +112,9 @@ def _render_form(
 
 async def call_skill(request: PageRequest) -> HttpResponse:
     """Start a run with the input of the form, or show what is wrong with it at its fields."""
-    entry = _find_entry(request)
+    entry = find_entry(request.host, request.params["skill_id"], request.caller)
     fields = await request.form()
-    text, variants = fields.get("input", ["{}"])[-1], fields.get("variants", [""])[-1]
+    text, variants = fields.get("input", "{}"), fields.get("variants", "")
     try:
         value = _read_input(text)
         trace = request.exchange.trace
@@ -145,14 +140,10 @@ def _read_input(text: str) -> dict[str, Any]:
 
 async def show_command(request: PageRequest) -> HttpResponse:
     """The command line of a skill in a workspace; with `run` it has the command of that run."""
-    return await _render_command(request, await _read_earlier(request))
-
-
-async def _read_earlier(request: PageRequest) -> dict[str, Any]:
     given: dict[str, Any] = {"workspace": request.query.get("workspace") or DEFAULT_WORKSPACE}
     if request.query.get("run"):
         given |= (await load_run(request, request.query["run"])).request or {}
-    return given
+    return await _render_command(request, given)
 
 
 async def _render_command(
@@ -186,22 +177,23 @@ async def run_command(request: PageRequest) -> HttpResponse:
         return await _run_form(request, form)
 
 
-async def _run_form(request: PageRequest, form: "UploadForm") -> HttpResponse:
-    workspace = form.text("workspace") or DEFAULT_WORKSPACE
-    asked: dict[str, Any] = {"skill": request.params["name"], "command": form.text("command")[:_MAX_COMMAND]}
-    if form.text("stdin"):
-        asked["stdin"] = form.text("stdin")
-    if form.text("timeout"):
-        asked["timeout"] = form.text("timeout")
-    variables, mode = form.text("variables"), form.text("mode")
+async def _run_form(request: PageRequest, form: FormData) -> HttpResponse:
+    # With plain line feeds: browsers send the lines of a text area with carriage returns.
+    fields = {name: value.replace("\r\n", "\n") for name, value in form.items() if isinstance(value, str)}
+    workspace = fields.get("workspace") or DEFAULT_WORKSPACE
+    asked: dict[str, Any] = {"skill": request.params["name"], "command": fields.get("command", "")[:_MAX_COMMAND]}
+    asked |= {name: fields[name] for name in ("stdin", "timeout") if fields.get(name)}
+    variables, mode = fields.get("variables", ""), fields.get("mode", "")
     asked |= {"tty": True, "rows": 24, "columns": 80} if mode == "terminal" else {}
     asked |= {"interactive": True} if mode == "interactive" else {}
     commands, caller = request.host.commands, request.caller
     try:
         asked |= {"env": env} if (env := parse_variables(variables)) else {}
-        for name, file in form.files:
-            await commands.write_file(caller, workspace, f"{INPUTS}/{choose_upload_name(name)}", _read_pieces(file))
-        if form.text("action") == "upload":
+        for _, file in form.multi_items():
+            if isinstance(file, UploadFile) and file.filename:
+                path = f"{INPUTS}/{choose_upload_name(file.filename)}"
+                await commands.write_file(caller, workspace, path, _read_pieces(file))
+        if fields.get("action") == "upload":
             query = urlencode({"workspace": workspace})
             return request.redirect(f"/console/try/skill/{quote(request.params['name'], safe='')}?{query}")
         run = await commands.start(caller, workspace, asked, request.exchange.trace)
@@ -229,65 +221,30 @@ def parse_variables(text: str) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class UploadForm:
-    """The fields of a form, and its files: names, and open files at their beginning."""
-
-    fields: dict[str, str] = field(default_factory=dict[str, str])
-    files: list[tuple[str, BinaryIO]] = field(default_factory=list[tuple[str, BinaryIO]])
-
-    def text(self, name: str) -> str:
-        """A field with plain line feeds: browsers send the lines of a text area with carriage returns."""
-        return self.fields.get(name, "").replace("\r\n", "\n")
-
-
 @asynccontextmanager
-async def open_upload(request: PageRequest) -> AsyncGenerator[UploadForm]:
+async def open_upload(request: PageRequest) -> AsyncGenerator[FormData]:
     """Read a form with files (`multipart/form-data`) or without; large files are on disk until the end of the block.
 
     Raises `SkillError` and `HttpRefusal`.
     """
-    form = UploadForm()
-    kind = request.exchange.header(b"content-type") or ""
+    exchange = request.exchange
+    if not (exchange.header(b"content-type") or "").startswith("multipart/form-data"):
+        yield FormData(await request.form())
+        return
+    async with aclosing(stream_body(exchange, MAX_UPLOAD_BYTES, timeout=_UPLOAD_SECONDS)) as body:
+        parser = MultiPartParser(Headers(raw=exchange.scope["headers"]), body, max_part_size=MAX_UPLOAD_BYTES)
+        try:
+            form = await parser.parse()
+        except (MultiPartException, KeyError, ValueError) as error:
+            raise InvalidArgument("body", f"not a valid form: {str(error)[:200] or type(error).__name__}") from None
     try:
-        if kind.startswith("multipart/form-data"):
-            await _receive_multipart(request, kind, form)
-        else:
-            form.fields.update({name: values[-1] for name, values in (await request.form()).items()})
         yield form
     finally:
-        for _, file in form.files:
-            file.close()
+        await form.close()
 
 
-async def _receive_multipart(request: PageRequest, kind: str, form: UploadForm) -> None:
-    from python_multipart import create_form_parser
-    from python_multipart.exceptions import FormParserError
-
-    def on_field(field: Any) -> None:
-        name, value = field.field_name or b"", field.value or b""
-        form.fields[name.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
-
-    def on_file(file: Any) -> None:
-        name = (file.file_name or b"").decode("utf-8", "replace")
-        if name:
-            file.file_object.seek(0)
-            form.files.append((name, file.file_object))
-        else:
-            file.close()
-
-    try:
-        parser = create_form_parser({"Content-Type": kind.encode("latin-1")}, on_field, on_file)
-        async with aclosing(stream_body(request.exchange, MAX_UPLOAD_BYTES, timeout=_UPLOAD_SECONDS)) as body:
-            async for piece in body:
-                await asyncio.to_thread(parser.write, piece)
-        parser.finalize()
-    except FormParserError as error:
-        raise InvalidArgument("body", f"not a valid form: {str(error)[:200]}") from None
-
-
-async def _read_pieces(file: BinaryIO) -> AsyncGenerator[bytes]:
-    while piece := await asyncio.to_thread(file.read, _PIECE):
+async def _read_pieces(file: UploadFile) -> AsyncGenerator[bytes]:
+    while piece := await file.read(_PIECE):
         yield piece
 
 

@@ -13,6 +13,7 @@ from openskills.catalog.trust import hash_folder
 from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded
 from openskills.host.model import Registration
 from openskills.host.registry.manifest import DIGEST_PREFIX, FOLDER_KINDS, MAX_MANIFEST_BYTES, size_problem
+from openskills.host.runners.script import find_script_folder
 from openskills.paths import inside, open_inside, to_printable
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity
@@ -261,7 +262,7 @@ def check_digest(registration: Registration) -> Problem | None:
         return None
     if registration.kind not in FOLDER_KINDS:
         return Problem(DIGEST_RULE, f"digest: skills of type {registration.kind} have no folder; remove this field")
-    folder = find_skill_folder(registration)
+    folder = find_script_folder(registration)
     try:
         found = DIGEST_PREFIX + hash_folder(folder, folder)[0]
     except (OSError, LimitExceeded) as error:
@@ -273,12 +274,6 @@ def check_digest(registration: Registration) -> Problem | None:
         f"Review what has changed, then set `digest: {found}`"
     )
     return Problem(DIGEST_RULE, message)
-
-
-def find_skill_folder(registration: Registration) -> Path:
-    """The folder whose digest can be pinned."""
-    above = Path(registration.entry).parents
-    return next((folder for folder in above if (folder / "SKILL.md").is_file()), above[0])
 
 
 DIGEST_RULE = "digest-mismatch"
@@ -327,31 +322,36 @@ class SkillFolders:
         folders: list[HostedFolder] = []
         others: list[tuple[Skill, Problem | None]] = []
         for skill in (*snapshot.skills, *(each.skill for each in snapshot.hidden.values())):
-            folder = _build_hosted_folder(skill, hidden.get(skill.name))
+            problem = _hidden_problem(hidden.get(skill.name))
+            folder = _build_hosted_folder(skill, problem)
             if folder is None:
-                others.append((skill, _hidden_problem(hidden.get(skill.name))))
+                others.append((skill, problem))
             else:
                 folders.append(folder)
         return folders, others, snapshot.problems
 
 
-def _build_hosted_folder(skill: Skill, hidden: str | None) -> HostedFolder | None:
+def _build_hosted_folder(skill: Skill, problem: Problem | None) -> HostedFolder | None:
     manifest = next(iter(find_manifests(skill.path.parent, skill.path.name)), None)
     entry = _find_entry_script(skill)
     if manifest is None and not entry:
         return None
-    version = skill.manifest.version or skill.manifest.metadata.get("version")
-    problem = _hidden_problem(hidden)
     return HostedFolder(
         skill=skill.name,
         directory=skill.path,
         location=Path(skill.location),
         entry=entry,
         description=skill.description,
-        version=version if isinstance(version, str) else None,
+        version=find_version(skill),
         manifest=manifest,
         problems=() if problem is None else (problem,),
     )
+
+
+def find_version(skill: Skill) -> str | None:
+    """The version of a skill, which older ones have in their metadata."""
+    version = skill.manifest.version or skill.manifest.metadata.get("version")
+    return version if isinstance(version, str) else None
 
 
 def _hidden_problem(reason: str | None) -> Problem | None:

@@ -28,7 +28,6 @@ from openskills.host.registry.folders import (
     ManifestFile,
     SkillFolders,
     check_digest,
-    find_skill_folder,
     read_manifest_file,
     read_stamp,
     resolve_paths,
@@ -44,7 +43,7 @@ from openskills.host.registry.manifest import (
 )
 from openskills.host.registry.scripts import HostedScript, ScriptFinder, SkippedFile
 from openskills.host.runners.kinds import RUNNER_KINDS
-from openskills.host.runners.script import HelpReader
+from openskills.host.runners.script import HelpReader, find_script_folder
 from openskills.paths import to_printable
 from openskills.project import NO_GRANTS, SkillGrants, combine_grants
 from openskills.settings import Settings
@@ -396,19 +395,18 @@ class Registry:
             yield self._build_entry(parsed, origin, _FOLDER_RANK, folder.problems, folder=folder.directory)
 
     def _build_script_entry(self, script: HostedScript) -> RegistryEntry:
-        problems = tuple(_locate_problem(problem, script.path) for problem in script.problems)
+        skill_id, path = script.registration.id, Path(script.registration.entry)
+        problems = tuple(_locate_problem(problem, path) for problem in script.problems)
         # Grants are written for a skill; a script of it is `skill.script`.
-        grants = self._get_grants(script.id.partition(".")[0]).merge(self._grants.get(script.id, NO_GRANTS))
+        grants = self._get_grants(skill_id.partition(".")[0]).merge(self._grants.get(skill_id, NO_GRANTS))
         registration = replace(
             self._apply_grants(script.registration, grants),
-            origin=script.path,
+            origin=path,
             timeout_ms=self._get_timeout(grants),
             packages=self._build_packages(grants),
         )
-        content = read_stamp(script.path)
-        return RegistryEntry(
-            script.id, registration, problems, "ready", script.path, content=content, rank=_FOLDER_RANK
-        )
+        content = read_stamp(path)
+        return RegistryEntry(skill_id, registration, problems, "ready", path, content=content, rank=_FOLDER_RANK)
 
     def _read_scripts(
         self, directory: ManifestDirectory, manifests: Sequence[RegistryEntry]
@@ -465,7 +463,7 @@ class Registry:
         if registration is not None:
             registration, found = self._apply_limits(registration, lines)
             problems = (*problems, *found)
-            pin = find_skill_folder(registration) if registration.digest else None
+            pin = find_script_folder(registration) if registration.digest else None
             if (refusal := check_digest(registration)) is not None:
                 problems = (*problems, replace(refusal, line=lines.get("digest")))
                 registration = None

@@ -50,9 +50,10 @@ async def reload(parts: HostParts) -> RegistryChanges:
 
 async def prepare_unavailable(parts: HostParts) -> tuple[str, ...]:
     """Prepare the skills again that are unavailable, such as one whose directory was missing; those that are ready."""
-    absent = [one.registration for one in parts.registry.list_entries() if one.status == "unavailable"]
-    await _prepare(parts, (registration for registration in absent if registration is not None))
-    return tuple(one.id for one in absent if one is not None and parts.registry.get_entry(one.id).status == "ready")
+    entries = parts.registry.list_entries()
+    absent = [one.registration for one in entries if one.status == "unavailable" and one.registration is not None]
+    await _prepare(parts, absent)
+    return tuple(one.id for one in absent if parts.registry.get_entry(one.id).status == "ready")
 
 
 async def notify_reload(parts: HostParts) -> None:

@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidSkill
 from openskills.executors.requests import PackageOptions
 from openskills.host.model import Registration
-from openskills.host.registry.folders import read_stamp
+from openskills.host.registry.folders import find_version, read_stamp
 from openskills.host.runners.script import (
     ARGS,
     FILES,
@@ -77,8 +76,6 @@ class SkippedFile:
 class HostedScript:
     """A script that is served, without the limits of the host."""
 
-    id: str
-    path: Path
     registration: Registration
     problems: tuple[Problem, ...] = ()
 
@@ -208,21 +205,19 @@ def _build_script(
     # A host may have many scripts of one skill: its description is not repeated in full.
     context = f"{where}: {shorten(skill.description, _MAX_CONTEXT)}"
     description = f"{about.rstrip('.')}. ({context})" if about else context
-    version = skill.manifest.version or skill.manifest.metadata.get("version")
-    arguments = [asdict(argument) for argument in typed.arguments]
     registration = replace(
         base,
         id=skill_id,
         kind=KIND,
         entry=str(skill.path / path),
-        version=version if isinstance(version, str) else base.version,
+        version=find_version(skill) or base.version,
         description=description,
         input_schema=build_schema(typed),
         output_schema=OUTPUT_SCHEMA,
         derived="default" if schema is None else "help",
-        options={"command": program.command, "arguments": arguments},
+        options={"command": program.command, "arguments": [asdict(argument) for argument in typed.arguments]},
     )
-    return HostedScript(skill_id, skill.path / path, registration, problems)
+    return HostedScript(registration, problems)
 
 
 _FILE_SCHEMA: Mapping[str, Any] = {

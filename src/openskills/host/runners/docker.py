@@ -7,6 +7,7 @@ manifest may set another user, and `network: true`.
 import asyncio
 import os
 import re
+import signal
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from openskills.executors.spec import Isolation
 from openskills.executors.supervisor import create_marker
 from openskills.host.model import Call, ManifestFault, Outcome, Registration
 from openskills.host.runners.isolation import build_call_environment
-from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome
+from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome, to_exit_code
 from openskills.host.runners.program import STDERR_BYTES, encode_call_input, read_arguments
 from openskills.settings import Settings
 
@@ -114,7 +115,6 @@ def _check_user(registration: Registration) -> str:
 
 
 _NOTES = {"isolation": str(Isolation.CONTAINER)}
-_SIGNAL_BASE, _LAST_SIGNAL = 128, 64
 
 
 class DockerRunner:
@@ -157,10 +157,11 @@ class DockerRunner:
         if lines is not None:
             lines.flush()
         limit = registration.limits.output_bytes if said.cut else None
-        written = RawSkillOutput(
-            bytes(said.stdout), bytes(said.stderr), _to_returncode(status), limit, call.secrets, _NOTES
+        # The engine reports signals as a shell does.
+        returncode = to_exit_code(status) if status >= 0 else -signal.SIGKILL
+        return outcome_from_output(
+            RawSkillOutput(bytes(said.stdout), bytes(said.stderr), returncode, limit, call.secrets, _NOTES)
         )
-        return outcome_from_output(written)
 
     async def forget(self, skill_id: str) -> None:
         """See `SkillRunner.forget`. Nothing is kept between calls."""
@@ -183,12 +184,13 @@ class DockerRunner:
 
     async def _stop(self, engine: OneShotEngine, said: "_DockerSkillOutput", work: "asyncio.Future[int]") -> None:
         """Remove the container, and wait for its thread."""
-        said.wanted.clear()
+        said.stopped.set()
         if said.container:
             await run_in_thread(lambda: engine.remove(said.container))
         await asyncio.wait((work,))
-        if not work.cancelled() and isinstance(work.exception(), ExecutorUnavailable):
-            return
+        if not work.cancelled():
+            # Retrieved, because asyncio reports errors that nobody has seen.
+            work.exception()
 
 
 @dataclass(slots=True)
@@ -202,15 +204,12 @@ class _DockerSkillOutput:
     cut: bool = False
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
-    wanted: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        self.wanted.set()
+    stopped: threading.Event = field(default_factory=threading.Event)
 
     def on_start(self, container: str) -> None:
         """Raises `ExecutorUnavailable` if the call was stopped meanwhile."""
         self.container = container
-        if not self.wanted.is_set():
+        if self.stopped.is_set():
             raise ExecutorUnavailable("the call was stopped before the container started")
 
     def on_output(self, stream: str, data: bytes) -> bool:
@@ -221,11 +220,4 @@ class _DockerSkillOutput:
         if self.lines is not None and room > 0:
             self.loop.call_soon_threadsafe(self.lines.write, stream, data[:room])
         self.cut = self.cut or (stream == "stdout" and len(data) > room)
-        return self.wanted.is_set() and not self.cut
-
-
-def _to_returncode(status: int) -> int:
-    # The engine reports signals as a shell does.
-    if _SIGNAL_BASE < status <= _SIGNAL_BASE + _LAST_SIGNAL:
-        return _SIGNAL_BASE - status
-    return status if status >= 0 else -9
+        return not self.stopped.is_set() and not self.cut

@@ -123,6 +123,7 @@ def _default_reason(number: int | None) -> str:
 
 _MAX_EXCERPT = 2000
 _MAX_LAST_LINE = 300
+_SIGNAL_BASE = 128
 _RESERVED_META = frozenset({"latency_ms", "version", "truncated"})
 
 
@@ -226,6 +227,11 @@ def _describe_missing_result(written: RawSkillOutput, fault: str) -> str:
     lines = excerpt(written.stderr, written.secrets).splitlines()
     last = f": {lines[-1].strip()[:_MAX_LAST_LINE]}" if lines else ""
     return f"the skill {describe_exit(written.returncode)} without output{last}"
+
+
+def to_exit_code(status: int) -> int:
+    """An exit status as a shell reports it, with signals above 128, as one that is negative for a signal."""
+    return _SIGNAL_BASE - status if _SIGNAL_BASE < status < _SIGNAL_BASE + signal.NSIG else status
 
 
 def describe_exit(returncode: int) -> str:

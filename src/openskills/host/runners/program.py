@@ -27,12 +27,11 @@ from openskills.host.runners.isolation import (
     build_call_environment,
     to_process_limits,
 )
-from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome
+from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome, to_exit_code
 
 STDERR_BYTES = 256 * 1024
 _CHUNK = 64 * 1024
 _KILL_TIMEOUT = 5.0
-_SIGNAL_BASE = 128
 
 
 class _SkillOutputPipe:
@@ -129,7 +128,8 @@ async def run_cold(
         raise ExecutorUnavailable("the supervisor process has ended; try again")
     cut = stdout.count > registration.limits.output_bytes
     return WorkerResult(
-        returncode=_to_returncode(end.status, place.isolation),
+        # bubblewrap reports signals as a shell does.
+        returncode=to_exit_code(end.status) if place.isolation is Isolation.BUBBLEWRAP else end.status,
         stdout=bytes(stdout.data),
         stderr=bytes(stderr.data),
         stdout_bytes=stdout.count,
@@ -140,13 +140,6 @@ async def run_cold(
         cpu_ms=end.cpu_ms,
         memory_kib=end.memory_kib,
     )
-
-
-def _to_returncode(status: int, isolation: Isolation) -> int:
-    # bubblewrap reports signals as a shell does.
-    if isolation is Isolation.BUBBLEWRAP and _SIGNAL_BASE < status <= _SIGNAL_BASE + signal.NSIG:
-        return _SIGNAL_BASE - status
-    return status
 
 
 async def _wait_for_exit(kept: SupervisedProcess, stdout: _SkillOutputPipe, deadline: float) -> ExitStatus:

@@ -52,7 +52,7 @@ def find_preloadable(source: bytes) -> tuple[str, ...]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    wanted = (name for name in _find_imports(tree) if _is_preloadable(name))
+    wanted = (name for name in find_imports(tree) if _is_preloadable(name))
     return tuple(dict.fromkeys((*_ALWAYS_PRELOADED, *wanted)))[:_MAX_MODULES]
 
 
@@ -61,7 +61,8 @@ def select_preloadable(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if is_module_name(name) and _is_preloadable(name))[:_MAX_MODULES]
 
 
-def _find_imports(tree: ast.Module) -> Iterator[str]:
+def find_imports(tree: ast.Module) -> Iterator[str]:
+    """The modules that a program imports anywhere, without relative imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -22,9 +22,9 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -60,8 +60,16 @@ from openskills.host.model import (
     success_outcome,
 )
 from openskills.host.runners.isolation import to_process_limits
-from openskills.host.runners.output import LiveLines, RawSkillOutput, describe_exit, excerpt, timeout_outcome
+from openskills.host.runners.output import (
+    LiveLines,
+    RawSkillOutput,
+    describe_exit,
+    excerpt,
+    timeout_outcome,
+    to_exit_code,
+)
 from openskills.host.runners.program import STDERR_BYTES, SkillSlots, read_arguments
+from openskills.host.runners.python import find_imports
 from openskills.paths import parse_relative
 from openskills.settings import Settings
 from openskills.sync import run
@@ -79,7 +87,6 @@ _INTERPRETERS = {
 }
 _MAX_FILES = 100
 _MAX_MESSAGE = 300
-_SIGNAL_BASE = 128
 _APP = "openskills-host"
 
 
@@ -167,7 +174,8 @@ def _inspect_python(path: str, data: bytes, *, has_shebang: bool) -> ScriptProgr
     about = (ast.get_docstring(tree) or "").strip().partition("\n\n")[0]
     module = path.removesuffix(".py").replace("/", ".")
     # `from scripts.x import y` works only if the skill's folder is on the path: `python -m scripts.z` puts it there.
-    if _imports_package(tree, path.partition("/")[0]) and all(part.isidentifier() for part in module.split(".")):
+    is_package_used = any(name.partition(".")[0] == path.partition("/")[0] for name in find_imports(tree))
+    if is_package_used and all(part.isidentifier() for part in module.split(".")):
         return ScriptProgram(("python3", "-m", module), about)
     return ScriptProgram(("python3", path), about)
 
@@ -187,23 +195,9 @@ def _does_something(statement: ast.stmt) -> bool:
         return True
     if isinstance(statement, ast.Expr):
         return isinstance(statement.value, ast.Call | ast.Await)
-    return any(isinstance(node, ast.Attribute) and node.attr == "argv" for node in _walk_module_level(statement))
-
-
-def _walk_module_level(statement: ast.stmt) -> list[ast.AST]:
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return []
-    return list(ast.walk(statement))
-
-
-def _imports_package(tree: ast.Module, package: str) -> bool:
-    names: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.append(node.module)
-    return any(name.partition(".")[0] == package for name in names)
+        return False
+    return any(isinstance(node, ast.Attribute) and node.attr == "argv" for node in ast.walk(statement))
 
 
 def _is_node_module(data: bytes) -> bool:
@@ -321,7 +315,7 @@ class ScriptRunner:
         await executor.check()
         if registration.packages != PackageOptions():
             # Before the first call, which has a deadline.
-            async with ScriptWorkspace(executor, self._settings, find_script_folder(registration)) as workspace:
+            async with open_script_workspace(executor, self._settings, find_script_folder(registration)) as workspace:
                 await workspace.provide_packages(_get_script_path(registration), registration.packages)
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
@@ -364,7 +358,8 @@ class ScriptRunner:
         executor = self._get_executor(registration)
         secrets, network = call.secrets, registration.network
         call.mark("start")
-        async with ScriptWorkspace(executor, self._settings, folder, secrets=secrets, network=network) as workspace:
+        opened = open_script_workspace(executor, self._settings, folder, secrets=secrets, network=network)
+        async with opened as workspace:
             packages = await workspace.provide_packages(_get_script_path(registration), registration.packages)
             for name, data in files.items():
                 await workspace.add_file(name, data)
@@ -402,8 +397,7 @@ def _get_script_path(registration: Registration) -> str:
 def _find_program(registration: Registration, search_path: str) -> ScriptProgram:
     if (known := registration.options.get("command")) is not None:
         return ScriptProgram(tuple(known))
-    folder = find_script_folder(registration)
-    found = inspect_script(folder, Path(registration.entry).relative_to(folder).as_posix(), search_path)
+    found = inspect_script(find_script_folder(registration), _get_script_path(registration), search_path)
     if isinstance(found, str):
         raise ManifestFault("entry", f"{registration.entry} cannot be run: {found}")
     return found
@@ -415,78 +409,36 @@ def _read_known_arguments(registration: Registration) -> list[ScriptArgument]:
 
 
 def _build_limits(registration: Registration, deadline: float) -> Limits:
+    timeout = max(deadline - asyncio.get_running_loop().time(), 0.001)
     limits = to_process_limits(registration.limits)
-    return Limits(
-        timeout=max(deadline - asyncio.get_running_loop().time(), 0.001),
-        memory_bytes=limits.memory_bytes,
-        total_memory_bytes=limits.total_memory_bytes,
-        processes=limits.processes,
-        file_bytes=limits.file_bytes,
-        cpu_seconds=limits.cpu_seconds,
-        output_bytes=registration.limits.output_bytes,
-    )
+    return replace(limits, timeout=timeout, output_bytes=registration.limits.output_bytes)
 
 
+@dataclass(frozen=True, slots=True)
 class ScriptWorkspace:
-    """A workspace for one call of a script, with its skill; removed at the end of the block.
+    """A workspace for one call of a script, with a copy of `skill`.
 
     Commands of scripts get their environment here and nowhere else: from the `CommandRunner`, which also uses the
     packages of a skill.
     """
 
-    def __init__(
-        self,
-        executor: Executor,
-        settings: Settings,
-        folder: Path,
-        *,
-        secrets: Mapping[str, str] | None = None,
-        network: Sequence[str] = (),
-    ) -> None:
-        self.skill = re.sub(r"[^a-z0-9-]+", "-", folder.name.lower()).strip("-")[:64] or "skill"
-        self._executor = executor
-        self._settings = settings
-        self._folder = folder
-        self._rules = CommandRules(
-            policy=CommandPolicy.of(settings.allowed_commands, settings.denied_commands),
-            values=secrets or {},
-            network=network,
-        )
-        self._runner: CommandRunner | None = None
-
-    async def __aenter__(self) -> "ScriptWorkspace":
-        scope = Scope(_APP, self.skill, uuid4().hex)
-        self._runner = await open_command_runner(self._executor, self._settings, scope, rules=self._rules)
-        try:
-            self.snapshot = await self._runner.stage(self.skill, self._folder)
-        except BaseException:
-            await self._close()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.shield(self._close())
+    skill: str
+    runner: CommandRunner
 
     async def add_file(self, name: str, data: bytes) -> None:
         """Add an input file. Raises `InvalidArgument` or `ForbiddenPath` for an invalid name."""
-        await self._get_runner().workspace.write(f"{INPUTS}/{name}", data)
+        await self.runner.workspace.write(f"{INPUTS}/{name}", data)
 
     async def provide_packages(self, script: str, wanted: PackageOptions) -> PackageEnvironment:
         """Find or install the packages of a script."""
-        provided = await self._get_runner().provide_packages(self.skill, ("python3", script), wanted)
-        return provided.environment
-
-    @property
-    def isolation(self) -> Isolation:
-        return self._get_runner().workspace.isolation
+        return (await self.runner.provide_packages(self.skill, ("python3", script), wanted)).environment
 
     async def run(self, request: RunRequest, call: Call | None = None) -> RunResult:
         """Run a command to its end; its lines go to the listener of the call."""
-        runner = self._get_runner()
         if call is None:
-            return await runner.run(request)
+            return await self.runner.run(request)
         call.mark("sandbox")
-        started = await runner.start(request)
+        started = await self.runner.start(request)
         call.mark("script")
         lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
         try:
@@ -494,23 +446,39 @@ class ScriptWorkspace:
                 await asyncio.gather(*(_follow(started.process, stream, lines) for stream in ("stdout", "stderr")))
             await started.process.wait()
             call.mark("collect")
-            return await runner.finish(started)
+            return await self.runner.finish(started)
         except asyncio.CancelledError:
-            await asyncio.shield(runner.kill(started))
+            await asyncio.shield(self.runner.kill(started))
             raise
         finally:
             if lines is not None:
                 lines.flush()
 
-    def _get_runner(self) -> CommandRunner:
-        if self._runner is None:
-            raise InvalidArgument("workspace", "it is not open; use `async with`")
-        return self._runner
 
-    async def _close(self) -> None:
-        runner, self._runner = self._get_runner(), None
-        await runner.close()
-        await self._executor.remove(runner.key)
+@asynccontextmanager
+async def open_script_workspace(
+    executor: Executor,
+    settings: Settings,
+    folder: Path,
+    *,
+    secrets: Mapping[str, str] | None = None,
+    network: Sequence[str] = (),
+) -> AsyncGenerator[ScriptWorkspace]:
+    """A new workspace with the skill in a folder; removed at the end of the block."""
+    skill = re.sub(r"[^a-z0-9-]+", "-", folder.name.lower()).strip("-")[:64] or "skill"
+    policy = CommandPolicy.of(settings.allowed_commands, settings.denied_commands)
+    rules = CommandRules(policy=policy, values=secrets or {}, network=network)
+    runner = await open_command_runner(executor, settings, Scope(_APP, skill, uuid4().hex), rules=rules)
+    try:
+        await runner.stage(skill, folder)
+        yield ScriptWorkspace(skill, runner)
+    finally:
+        await asyncio.shield(_remove_workspace(executor, runner))
+
+
+async def _remove_workspace(executor: Executor, runner: CommandRunner) -> None:
+    await runner.close()
+    await executor.remove(runner.key)
 
 
 async def _follow(process: Process, stream: str, lines: LiveLines) -> None:
@@ -552,9 +520,7 @@ def _build_failure(result: RunResult, call: Call) -> SkillError:
     else:
         lines = excerpt(ended.stderr.bytes() or ended.stdout.bytes(), call.secrets).splitlines()
         last = f": {lines[-1].strip()[:_MAX_MESSAGE]}" if lines else ""
-        # A shell reports signals above 128.
-        by_signal = _SIGNAL_BASE < ended.exit_code <= _SIGNAL_BASE + signal.NSIG
-        message = f"the script {describe_exit(_SIGNAL_BASE - ended.exit_code if by_signal else ended.exit_code)}{last}"
+        message = f"the script {describe_exit(to_exit_code(ended.exit_code))}{last}"
     details: dict[str, Any] = {"exit_code": ended.exit_code}
     for name, data in (("stdout", ended.stdout.bytes()), ("stderr", ended.stderr.bytes())):
         if data.strip():
@@ -633,7 +599,7 @@ class HelpReader:
             slots = asyncio.Semaphore(_HELP_AT_ONCE)
 
             async def ask(path: str, program: ScriptProgram) -> None:
-                async with slots, ScriptWorkspace(executor, self._settings, folder) as workspace:
+                async with slots, open_script_workspace(executor, self._settings, folder) as workspace:
                     request = _build_help_request(program, workspace.skill)
                     if packages != PackageOptions():
                         request = replace(request, packages=await workspace.provide_packages(path, packages))

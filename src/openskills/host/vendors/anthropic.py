@@ -38,12 +38,8 @@ class AnthropicDialect:
     has_default_version = False
 
     def __init__(self, betas: str) -> None:
-        self._is_beta = _BETA in betas
-
-    @property
-    def is_current(self) -> bool:
+        self.is_current = _BETA not in betas
         """False for the beta, in which versions have to be deleted before their skill."""
-        return not self._is_beta
 
     def build_skill(self, skill: StoredSkill) -> dict[str, Any]:
         return {
@@ -54,7 +50,7 @@ class AnthropicDialect:
             "latest_version_id": skill.latest_id,
             "latest_version": str(skill.latest) if skill.latest else None,
             "shared": skill.owner == SHARED,
-            "source": "custom" if self._is_beta else {"type": "custom"},
+            "source": {"type": "custom"} if self.is_current else "custom",
             "created_at": _format_time(skill.created),
             "updated_at": _format_time(skill.updated),
         }
@@ -89,8 +85,7 @@ class AnthropicDialect:
 
     def build_deleted_version(self, version: StoredVersion) -> dict[str, Any]:
         # The beta names a version by its number.
-        found = str(version.number) if self._is_beta else version.id
-        return {"id": found, "type": "skill_version_deleted"}
+        return {"id": version.id if self.is_current else str(version.number), "type": "skill_version_deleted"}
 
     def build_deleted_file(self, file: StoredFile) -> dict[str, Any]:
         return {"id": file.id, "type": "file_deleted"}
@@ -113,7 +108,7 @@ class AnthropicDialect:
 
     def read_expiry(self, form: MultipartUpload, now: float) -> float | None:
         text = form.fields.get("expires_in_seconds")
-        return None if text is None else now + read_seconds(text, "expires_in_seconds", _MIN_EXPIRY, _MAX_EXPIRY)
+        return None if text is None else now + read_integer(text, "expires_in_seconds", _MIN_EXPIRY, _MAX_EXPIRY)
 
     def build_error(self, failure: Failure, trace: Trace) -> dict[str, Any]:
         kind = _ERROR_TYPES.get(failure.code, "api_error" if failure.code >= 500 else "invalid_request_error")
@@ -125,14 +120,11 @@ class AnthropicDialect:
 
 def read_limit(query: Mapping[str, str], maximum: int) -> int:
     """The parameter `limit`. Raises `InvalidArgument`."""
-    text = query.get("limit", "20")
-    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= maximum):
-        raise InvalidArgument("limit", f"{text[:50]!r} is not an integer from 1 to {maximum}")
-    return int(text)
+    return read_integer(query.get("limit", "20"), "limit", 1, maximum)
 
 
-def read_seconds(text: str, field: str, minimum: int, maximum: int) -> int:
-    """A number of seconds in a form. Raises `InvalidArgument`."""
+def read_integer(text: str, field: str, minimum: int, maximum: int) -> int:
+    """A number in a form or a query. Raises `InvalidArgument`."""
     if not (text.isascii() and text.isdigit() and len(text) < 12 and minimum <= int(text) <= maximum):
         raise InvalidArgument(field, f"{text[:50]!r} is not an integer from {minimum} to {maximum}")
     return int(text)

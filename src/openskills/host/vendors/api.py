@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -39,7 +40,7 @@ from openskills.host.invoke import add_allow_header, options_response
 from openskills.host.model import Failure
 from openskills.host.parts import HostParts
 from openskills.host.registry.reload import notify_reload, reload
-from openskills.host.routes import get_parts
+from openskills.host.routes import get_parts, read_query
 from openskills.host.skills import SHARED, SkillStore, StagedSkill, UploadAccess
 from openskills.host.vendors.anthropic import AnthropicDialect
 from openskills.host.vendors.openai import OpenaiDialect
@@ -164,13 +165,13 @@ class VendorRequest:
                 found: dict[str, Handler] = {"GET": self._get_skill, "DELETE": self._delete_skill}
                 return {**found, "POST": self._update_skill} if has_default else found
             case ["skills", _, "content"] if has_default:
-                return {"GET": self._download_default}
+                return {"GET": partial(self._send_skill, "default")}
             case ["skills", _, "versions"]:
                 return {"GET": self._list_versions, "POST": self._create_version}
             case ["skills", _, "versions", _]:
                 return {"GET": self._get_version, "DELETE": self._delete_version}
-            case ["skills", _, "versions", _, "content"]:
-                return {"GET": self._download_version}
+            case ["skills", _, "versions", version, "content"]:
+                return {"GET": partial(self._send_skill, version)}
             case ["files"]:
                 return {"GET": self._list_files, "POST": self._create_file}
             case ["files", _]:
@@ -197,10 +198,6 @@ class VendorRequest:
             writes = principal.owner
         return UploadAccess(principal.owner, writes)
 
-    @property
-    def _query(self) -> dict[str, str]:
-        return dict(parse_qsl(self._exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True))
-
     def _respond(self, document: Mapping[str, Any]) -> HttpResponse:
         body = orjson.dumps(document)
         headers = build_headers(self._exchange.trace, body)
@@ -208,7 +205,7 @@ class VendorRequest:
         return HttpResponse(200, headers, body)
 
     async def _list_skills(self) -> HttpResponse:
-        query = self._query
+        query = read_query(self._exchange)
         found, has_more = await self._store.list_skills(self._access, self._dialect.read_page(query))
         if query.get("source", "custom") != "custom" and not self._dialect.has_default_version:
             # Only Anthropic itself has skills of other sources.
@@ -285,7 +282,7 @@ class VendorRequest:
         return self._respond(self._dialect.build_deleted_skill(removed))
 
     async def _list_versions(self) -> HttpResponse:
-        page = self._dialect.read_page(self._query)
+        page = self._dialect.read_page(read_query(self._exchange))
         found, has_more = await self._store.list_versions(self._access, self._words[1], page)
         return self._respond(self._dialect.build_page([*map(self._dialect.build_version, found)], has_more=has_more))
 
@@ -294,18 +291,11 @@ class VendorRequest:
         return self._respond(self._dialect.build_version(found))
 
     async def _delete_version(self) -> HttpResponse:
+        skill_id, version = self._words[1], self._words[3]
         may_be_last = not self._dialect.is_current
-        removed = await self._store.remove_version(
-            self._access, self._words[1], self._words[3], may_be_last=may_be_last
-        )
+        removed = await self._store.remove_version(self._access, skill_id, version, may_be_last=may_be_last)
         await self._publish()
         return self._respond(self._dialect.build_deleted_version(removed))
-
-    async def _download_default(self) -> None:
-        await self._send_skill("default")
-
-    async def _download_version(self) -> None:
-        await self._send_skill(self._words[3])
 
     async def _send_skill(self, version: str) -> None:
         found = await self._store.get_version(self._access, self._words[1], version)
@@ -324,14 +314,13 @@ class VendorRequest:
                 await send_file(exchange, chunks, size, headers)
 
     async def _list_files(self) -> HttpResponse:
-        query = self._query
+        query = read_query(self._exchange)
         text = self._exchange.scope["query_string"].decode("latin-1")
         ids = [value for name, value in parse_qsl(text) if name.removesuffix("[]") == "ids"]
         if ids and not self._dialect.has_default_version:
             return await self._list_named_files(ids)
-        found, has_more = await self._store.list_files(
-            self._access, self._dialect.read_page(query), query.get("purpose")
-        )
+        page, purpose = self._dialect.read_page(query), query.get("purpose")
+        found, has_more = await self._store.list_files(self._access, page, purpose)
         return self._respond(self._dialect.build_page([*map(self._dialect.build_file, found)], has_more=has_more))
 
     async def _list_named_files(self, ids: Sequence[str]) -> HttpResponse:

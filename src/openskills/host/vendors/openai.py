@@ -7,7 +7,7 @@ from openskills.errors import InvalidArgument
 from openskills.host.http import Trace
 from openskills.host.model import Failure
 from openskills.host.skills import SHARED, ListPage, StoredFile, StoredSkill, StoredVersion
-from openskills.host.vendors.anthropic import read_limit, read_seconds
+from openskills.host.vendors.anthropic import read_integer, read_limit
 from openskills.host.vendors.uploads import MultipartUpload
 
 _MAX_LIMIT = 100
@@ -63,8 +63,7 @@ class OpenaiDialect:
         return {"id": skill.id, "object": "skill.deleted", "deleted": True}
 
     def build_deleted_version(self, version: StoredVersion) -> dict[str, Any]:
-        found = {"id": version.id, "object": "skill.version.deleted", "deleted": True}
-        return {**found, "version": str(version.number)}
+        return {"id": version.id, "object": "skill.version.deleted", "deleted": True, "version": str(version.number)}
 
     def build_deleted_file(self, file: StoredFile) -> dict[str, Any]:
         return {"id": file.id, "object": "file", "deleted": True}
@@ -87,7 +86,7 @@ class OpenaiDialect:
 
     def read_expiry(self, form: MultipartUpload, now: float) -> float | None:
         text = form.fields.get("expires_after[seconds]")
-        return None if text is None else now + read_seconds(text, "expires_after", _MIN_EXPIRY, _MAX_EXPIRY)
+        return None if text is None else now + read_integer(text, "expires_after", _MIN_EXPIRY, _MAX_EXPIRY)
 
     def build_error(self, failure: Failure, trace: Trace) -> dict[str, Any]:
         del trace

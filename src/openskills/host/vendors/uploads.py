@@ -27,6 +27,7 @@ from openskills.host import http
 from openskills.host.http import ClientDisconnect, HttpExchange, HttpRefusal, check_body_headers
 from openskills.host.skills import StagedSkill
 from openskills.skillmd.frontmatter import decode
+from openskills.skillmd.manifest import SkillManifest
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import select_errors
 
@@ -184,7 +185,7 @@ class _FormReader:
         if filename is None:
             if name in self._form.fields:
                 raise InvalidArgument(name[:50], "was sent twice")
-            if len(self._form.fields) > _MAX_FIELDS:
+            if len(self._form.fields) >= _MAX_FIELDS:
                 raise LimitExceeded(f"the body has more than {_MAX_FIELDS} fields besides files")
             self._field, self._text = None if name == _ECHO else name, b""
             return
@@ -241,10 +242,10 @@ def stage_skill(files: Iterable[FormFile], directory: Path, *, max_bytes: int) -
             unpack(given[0].path, raw, limits=limits, label=given[0].name or "files")
         else:
             _place_files(given, raw)
-        folder = _name_folder(raw, directory)
+        folder, manifest = _name_folder(raw, directory)
     except (InvalidSkill, ForbiddenPath, UnsupportedMedia) as error:
         raise InvalidArgument("files", error.message) from None
-    return _check_skill(folder, directory / "skill.zip")
+    return _check_skill(folder, manifest, directory / "skill.zip")
 
 
 def _is_archive(file: FormFile) -> bool:
@@ -266,8 +267,8 @@ def _place_files(files: Iterable[FormFile], into: Path) -> None:
         file.path.rename(path)
 
 
-def _name_folder(raw: Path, directory: Path) -> Path:
-    """Move the skill, which may be in one folder of any name, to a folder of its own name."""
+def _name_folder(raw: Path, directory: Path) -> tuple[Path, SkillManifest | None]:
+    """Move the skill, which may be in one folder of any name, to a folder of its own name; also its manifest."""
     top = raw
     if not (raw / SKILL_FILE).is_file():
         children = list(raw.iterdir())
@@ -284,17 +285,16 @@ def _name_folder(raw: Path, directory: Path) -> Path:
     is_name = 0 < len(name) <= 64 and "/" not in name and "\0" not in name and name not in {".", ".."}
     folder = directory / "named" / (name if is_name else "skill")
     folder.parent.mkdir()
-    return top.rename(folder)
+    return top.rename(folder), manifest
 
 
-def _check_skill(folder: Path, archive: Path) -> StagedSkill:
+def _check_skill(folder: Path, manifest: SkillManifest | None, archive: Path) -> StagedSkill:
     result = validate(folder)
     errors = [problem.with_path(SKILL_FILE) for problem in select_errors(result.problems)]
     if errors:
         shown = "; ".join(map(str, errors[:_MAX_SHOWN_PROBLEMS]))
         more = f"; and {len(errors) - _MAX_SHOWN_PROBLEMS} more" if len(errors) > _MAX_SHOWN_PROBLEMS else ""
         raise InvalidArgument("files", f"the skill is not valid: {shown}{more}")
-    manifest = parse(decode((folder / SKILL_FILE).read_bytes())[0]).manifest
     if manifest is None or manifest.name != folder.name:
         raise InvalidArgument("files", f"{SKILL_FILE} has no usable name")
     paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]

@@ -3,6 +3,11 @@
 const INVISIBLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 const MAX_SEQUENCE = 4096;
 const BLOCK_LINES = 250;
+const STYLES = {
+  1: { bold: true }, 2: { dim: true }, 3: { italic: true }, 4: { underline: true }, 7: { inverse: true },
+  22: { bold: false, dim: false }, 23: { italic: false }, 24: { underline: false }, 27: { inverse: false },
+  39: { color: undefined }, 49: { background: undefined },
+};
 
 /** Text without characters that hide or reorder other text. */
 export function toVisible(text) {
@@ -77,21 +82,11 @@ export class AnsiLog {
     for (let at = 0; at < codes.length; at += 1) {
       const code = codes[at];
       if (code === 0) this.state = {};
-      else if (code === 1) this.state.bold = true;
-      else if (code === 2) this.state.dim = true;
-      else if (code === 3) this.state.italic = true;
-      else if (code === 4) this.state.underline = true;
-      else if (code === 7) this.state.inverse = true;
-      else if (code === 22) { this.state.bold = false; this.state.dim = false; }
-      else if (code === 23) this.state.italic = false;
-      else if (code === 24) this.state.underline = false;
-      else if (code === 27) this.state.inverse = false;
+      else if (code in STYLES) Object.assign(this.state, STYLES[code]);
       else if (code >= 30 && code <= 37) this.state.color = code - 30;
       else if (code >= 90 && code <= 97) this.state.color = code - 90;
-      else if (code === 39) this.state.color = undefined;
       else if (code >= 40 && code <= 47) this.state.background = code - 40;
       else if (code >= 100 && code <= 107) this.state.background = code - 100;
-      else if (code === 49) this.state.background = undefined;
       else if (code === 38 || code === 48) {
         // 256 colours and true colours are shown as the nearest of the eight that both themes can show.
         const [color, used] = nearest(codes.slice(at + 1));

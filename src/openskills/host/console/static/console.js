@@ -1,8 +1,6 @@
 // What every page of the console can do beyond HTML and htmx: copying, menus that apply at once, keys.
-const live = () => document.getElementById("live");
-
 function announce(text) {
-  const place = live();
+  const place = document.getElementById("live");
   if (place) place.textContent = text;
 }
 

@@ -68,14 +68,14 @@ function start() {
   // The server validates, with the whole schema.
   text.form.noValidate = true;
   const first = location.hash === "#json" || (root.dataset.schema === root.dataset.any && location.hash !== "#form") ? "json" : "form";
-  let chosen = select(first);
+  select(first);
   root.addEventListener("input", keep);
   root.addEventListener("change", keep);
   text.form.addEventListener("submit", (event) => {
-    chosen = panels.form.hidden ? "json" : "form";
-    if (chosen === "form") keep();
+    if (panels.form.hidden) return;
+    keep();
     const broken = root.querySelector("[data-broken]");
-    if (chosen === "form" && broken) {
+    if (broken) {
       event.preventDefault();
       broken.focus();
     }
