@@ -1,7 +1,7 @@
 """Workspaces for tests of backends, and commands in them, without an executor around."""
 
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,10 +40,10 @@ class Box:
     place: WorkspaceDirectory
     launcher: Launcher
 
-    async def start(self, command: Command, extra: Mapping[str, str] | None = None) -> HostProcess:
+    async def start(self, command: Command) -> HostProcess:
         """Start a command as an executor would."""
         launcher = self.launcher
-        env = build_environment(launcher.root, command, path=launcher.path, home=launcher.home, extra=extra)
+        env = build_environment(launcher.root, command, path=launcher.path, home=launcher.home)
         return await HostProcess.start(command, lambda stdio: launcher.launch(command, env, stdio))
 
     async def run(self, *argv: str, limits: Limits = QUICK, skill: str | None = None, cwd: str = ".") -> CommandResult:

@@ -190,6 +190,21 @@ async def test_a_manifest_that_names_paths_outside_of_the_workspace_writes_nothi
     assert read_files(other) == {}
 
 
+async def test_a_directory_that_cannot_be_restored_is_not_counted_as_a_file(
+    store: DirectoryObjectStore, tmp_path: Path
+) -> None:
+    tree, other = new_tree(tmp_path, "a"), new_tree(tmp_path, "b")
+    (tree / "work/evil").mkdir()
+    (tree / "work/kept").write_text("x")
+    await save_workspace(tree, store, KEY, 1)
+    (name,) = [info.name for info in await store.list("workspaces") if "/manifests/" in info.name]
+    await store.put(name, (await store.read(name) or b"").replace(b"work/evil", b"../../evil"))
+    restored = await restore_workspace(other, store, KEY, 1)
+    assert restored is not None
+    assert (restored.files, len(restored.missing)) == (1, 1)
+    assert read_files(other) == {"work/kept": b"x"}
+
+
 @pytest.mark.parametrize("quota", [Quota(max_files=3), Quota(max_bytes=5)])
 async def test_more_than_the_quota_is_refused_and_the_earlier_checkpoint_stays(
     store: DirectoryObjectStore, tmp_path: Path, quota: Quota

@@ -13,7 +13,7 @@ from openskills.artifacts.store import read_artifact
 from openskills.errors import CommandDenied, ExecutorUnavailable, ForbiddenPath, InvalidArgument, LimitExceeded
 from openskills.executors.approval import ApprovalRequest
 from openskills.executors.bubblewrap.backend import SandboxBackend
-from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
+from openskills.executors.commands import CommandRules, open_command_runner
 from openskills.executors.landlock import LandlockBackend
 from openskills.executors.local import LocalBackend
 from openskills.executors.policy import CommandPolicy
@@ -587,8 +587,8 @@ class NotedExecutor(FakeExecutor):
 async def test_a_skill_is_not_replaced_under_a_command_that_is_being_started(tmp_path: Path) -> None:
     executor = NotedExecutor()
     async with executor:
-        workspace = cast("NotedWorkspace", await executor.open("key"))
-        bench = CommandRunner(workspace, executor, SCOPE, key="key")
+        bench = await open_command_runner(executor, settings(tmp_path), SCOPE)
+        workspace = cast("NotedWorkspace", bench.workspace)
         await bench.stage("demo", demo(tmp_path))
         running = asyncio.ensure_future(bench.run(RunRequest("true", skill="demo")))
         await workspace.asked.wait()

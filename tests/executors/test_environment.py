@@ -21,7 +21,7 @@ from openskills.executors.environment import (
     check_env,
     resolve_secrets,
 )
-from openskills.executors.spec import Command, TerminalSize
+from openskills.executors.spec import Command, PackageEnvironment, TerminalSize
 
 PATH = ("/usr/bin", "/bin")
 
@@ -55,17 +55,17 @@ def test_a_terminal_has_a_type() -> None:
     assert build_environment("/w", command, path=PATH, home="/h")["TERM"] == "xterm-256color"
 
 
-def test_what_the_runtime_owns_wins_then_the_executor_then_secrets_then_the_caller() -> None:
+def test_what_the_runtime_owns_wins_then_packages_then_secrets_then_the_caller() -> None:
     command = Command(
         ("x",),
         env={"A": "caller", "B": "caller", "C": "caller", "HOME": "caller", "LANG": "de_DE.UTF-8"},
         secrets={"B": "secret", "C": "secret", "PATH": "secret"},
+        packages=PackageEnvironment(variables=(("C", "package"), ("RUN_DIR", "package"))),
     )
-    extra = {"C": "executor", "HTTP_PROXY": "http://127.0.0.1:1", "RUN_DIR": "executor"}
-    found = build_environment("/w", command, path=PATH, home="/h", extra=extra)
-    assert (found["A"], found["B"], found["C"]) == ("caller", "secret", "executor")
+    found = build_environment("/w", command, path=PATH, home="/h")
+    assert (found["A"], found["B"], found["C"]) == ("caller", "secret", "package")
     assert (found["HOME"], found["PATH"], found["RUN_DIR"]) == ("/h", "/usr/bin:/bin", "/w/runs/run")
-    assert (found["LANG"], found["HTTP_PROXY"]) == ("de_DE.UTF-8", "http://127.0.0.1:1")
+    assert found["LANG"] == "de_DE.UTF-8"
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,16 @@ async def test_ctrl_c_on_a_terminal_stops_the_job_and_not_the_session(tmp_path: 
         assert b"40 120" in ended.stdout.bytes()
 
 
+async def test_a_terminal_that_the_command_has_closed_is_resized_without_effect(tmp_path: Path) -> None:
+    async with starter(tmp_path) as commands:
+        text = f"exec <&- >&- 2>&-; : > {tmp_path}/closed; exec sleep 300"
+        process = await commands.start(Command(shell(text), terminal=TerminalSize()))
+        assert await eventually((tmp_path / "closed").exists)
+        await process.read(0, wait=0.2)
+        await process.resize(40, 120)
+        await process.kill()
+
+
 async def test_a_size_that_is_none_is_refused_and_pipes_have_none(tmp_path: Path) -> None:
     async with starter(tmp_path) as commands:
         before = open_descriptors()

@@ -6,6 +6,7 @@ cgroup (`programs/supervisor.py`), because joining one later waits for all proce
 """
 
 import asyncio
+import math
 import os
 import re
 import sys
@@ -13,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from openskills.executors.spec import Limits
@@ -25,6 +25,7 @@ ADVICE = "start it with systemd-run --user --scope -p Delegate=yes"
 
 _PREFIX = "openskills.run-"
 _CONTROLLERS = ("memory", "pids")
+_MEMORY = "memory.max"
 _MARKS = ("user.delegate", "trusted.delegate")
 _MAX_MOVES = 8
 _REMOVE_TIMEOUT, _REMOVE_PAUSE = 5.0, 0.005
@@ -48,26 +49,12 @@ def find_directory(mountinfo: str, path: str) -> Path | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Maximum:
-    """The contents of `memory.max` and `pids.max`; None means no limit."""
-
-    memory: int | None
-    tasks: int | None
-
-    @classmethod
-    def of(cls, limits: Limits, calls: int) -> "_Maximum":
-        memory, processes = limits.total_memory_bytes, limits.processes
-        # One more than the watchdog allows, so that it sees and reports the excess.
-        tasks = None if processes is None else 2 * processes * calls + 1
-        return cls(None if memory is None else memory * calls, tasks)
-
-    def max_with(self, other: "_Maximum") -> "_Maximum":
-        return _Maximum(_max(self.memory, other.memory), _max(self.tasks, other.tasks))
-
-
-def _max(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else max(one, other)
+def _compute_maxima(limits: Limits, calls: int) -> dict[str, float]:
+    """The contents of `memory.max` and `pids.max`."""
+    memory, processes = limits.total_memory_bytes, limits.processes
+    # One more than the watchdog allows, so that it sees and reports the excess.
+    tasks = math.inf if processes is None else 2 * processes * calls + 1
+    return {_MEMORY: math.inf if memory is None else memory * calls, "pids.max": tasks}
 
 
 class Cgroup:
@@ -75,7 +62,7 @@ class Cgroup:
 
     def __init__(self, path: Path, limits: Limits) -> None:
         self._path = path
-        self._maximum = _Maximum(None, None)
+        self._maxima = dict[str, float]()
         self._excess = ""
         self._closed = False
         path.mkdir()
@@ -84,7 +71,7 @@ class Cgroup:
             with suppress(FileNotFoundError):
                 # A kernel without swap does not have it.
                 _write(path / "memory.swap.max", "0")
-            self._set(_Maximum.of(limits, 1))
+            self._set(_compute_maxima(limits, 1))
             self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except BaseException:
             path.rmdir()
@@ -95,10 +82,12 @@ class Cgroup:
 
         If it is `busy` with others, limits are only raised. Has no effect on one that is being removed.
         """
-        wanted = _Maximum.of(limits, calls)
+        wanted = _compute_maxima(limits, calls)
+        if busy:
+            wanted = {name: max(value, self._maxima[name]) for name, value in wanted.items()}
         if not self._closed:
             with suppress(FileNotFoundError):
-                self._set(self._maximum.max_with(wanted) if busy else wanted)
+                self._set(wanted)
 
     def describe_excess(self) -> str:
         """A sentence about the limit for which the kernel killed its processes; empty if it did not."""
@@ -107,8 +96,8 @@ class Cgroup:
                 lines = (self._path / "memory.events").read_text("ascii").splitlines()
                 seen = {name: int(count) for name, _, count in (line.partition(" ") for line in lines)}
                 # `oom` only counts its own limit: the kernel may also kill because the machine has no memory left.
-                if seen["oom"] and seen["oom_kill"] and self._maximum.memory is not None:
-                    memory = f"{self._maximum.memory:,}"
+                if seen["oom"] and seen["oom_kill"] and self._maxima[_MEMORY] < math.inf:
+                    memory = f"{self._maxima[_MEMORY]:,}"
                     self._excess = f"its processes used {memory} bytes of memory; the limit is {memory}"
         return self._excess
 
@@ -125,16 +114,16 @@ class Cgroup:
             # The event loop has ended, or ends.
             _remove(self._path)
 
-    def _set(self, wanted: _Maximum) -> None:
-        for name in ("memory", "pids"):
-            old, new = (one.memory if name == "memory" else one.tasks for one in (self._maximum, wanted))
-            if new != old:
-                _write(self._path / f"{name}.max", "max" if new is None else str(new))
-        self._maximum = wanted
+    def _set(self, wanted: dict[str, float]) -> None:
+        for name, value in wanted.items():
+            # Without a limit from the start.
+            if value != self._maxima.get(name, math.inf):
+                _write(self._path / name, "max" if value == math.inf else str(value))
+        self._maxima = wanted
 
 
 class Cgroups:
-    """The cgroups that this process may make below `base`; without one, `reason` says why there are none."""
+    """The cgroups that this process may make below `base`; `reason` says why there are none, or no more of them."""
 
     def __init__(self, base: Path | None, reason: str = "") -> None:
         self._base = base
@@ -147,12 +136,8 @@ class Cgroups:
         try:
             return Cgroup(self._base / f"{_PREFIX}{name}", limits)
         except OSError as error:
-            self.refuse(f"cannot make cgroups: {error.strerror}")
+            self.reason = f"cannot make cgroups: {error.strerror}"
             return None
-
-    def refuse(self, reason: str) -> None:
-        """Make no more of them."""
-        self.reason = reason
 
     def remove_orphans(self, is_orphaned: Callable[[str], bool]) -> None:
         """Remove those that hosts which are gone have left behind; `is_orphaned` judges their names. Blocking."""

@@ -19,12 +19,12 @@ import json
 import os
 import stat
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from posixpath import dirname, normpath
-from typing import Any
+from typing import Any, NamedTuple
 
 from openskills.arguments import check_arguments
 from openskills.artifacts.objects import ObjectStore
@@ -75,8 +75,7 @@ class CheckpointInfo:
         return (first, *(f"not saved: {one}" for one in self.skipped), *(f"lost: {one}" for one in self.missing))
 
 
-@dataclass(frozen=True, slots=True)
-class _CheckpointFile:
+class _CheckpointFile(NamedTuple):
     path: str
     executable: bool
     mtime: int
@@ -101,9 +100,8 @@ class _Manifest:
         return sum(file.size for file in self.files)
 
     def to_json(self) -> bytes:
-        files = [[one.path, one.executable, one.mtime, one.size, one.digest, one.object] for one in self.files]
         fields = {"version": FORMAT_VERSION, "directories": self.directories, "links": self.links}
-        return json.dumps({**fields, "files": files, "skipped": self.skipped}).encode()
+        return json.dumps({**fields, "files": self.files, "skipped": self.skipped}).encode()
 
 
 @check_arguments
@@ -152,21 +150,14 @@ async def restore_workspace(
     if names[-1][0] < epoch:
         number = await _create_manifest(store, base, names, epoch, found)
         _check_epoch(key, await _list_manifests(store, base), epoch)
-    target = await run_in_thread(lambda: WorkspaceTree(tree, owner=owner))
     missing: list[str] = []
-    try:
-        await run_in_thread(lambda: _clear(tree))
-        for path in found.directories:
-            await run_in_thread(lambda path=path: _try(missing, path, lambda: target.make_directory(path)))
-        for path, to in found.links.items():
-            leads_to = normpath(f"{dirname(path)}/{to}")
-            await run_in_thread(lambda path=path, to=leads_to: _try(missing, path, lambda: target.link(path, to)))
+    with closing(await run_in_thread(lambda: WorkspaceTree(tree, owner=owner))) as target:
+        await run_in_thread(lambda: _restore_skeleton(tree, target, found, missing))
+        others = len(missing)
         for file in found.files:
             await _restore_file(tree, target, store, file, missing)
         await run_in_thread(lambda: _write_record(tree, (epoch, number)))
-    finally:
-        target.close()
-    restored = len(found.files) - len(missing)
+    restored = len(found.files) - len(missing) + others
     return CheckpointInfo(epoch, number, restored, found.size, 0, tuple(found.skipped), tuple(missing[:MAX_SKIPPED]))
 
 
@@ -212,13 +203,28 @@ def _read_record(tree: Path) -> "_ManifestName | None":
         return None
 
 
-def _clear(tree: Path) -> None:
-    """Remove what is in the writable directories."""
+def _restore_skeleton(tree: Path, target: WorkspaceTree, found: _Manifest, missing: list[str]) -> None:
+    """Remove what is in the writable directories, and create the directories and links of a checkpoint."""
     with auto_close(os.open(tree, _DIRECTORY)) as root:
         for name in WRITABLE:
             with auto_close(open_beneath(root, name, _DIRECTORY, links=False)) as directory:
                 for entry in os.listdir(directory):
                     remove_entry(directory, entry)
+    for path in found.directories:
+        with _note_failure(missing, path):
+            target.make_directory(path)
+    for path, to in found.links.items():
+        with _note_failure(missing, path):
+            target.link(path, normpath(f"{dirname(path)}/{to}"))
+
+
+@contextmanager
+def _note_failure(missing: list[str], path: str) -> Generator[None]:
+    """Note what cannot be restored: a manifest comes from outside."""
+    try:
+        yield
+    except (InvalidArgument, ForbiddenPath) as error:
+        missing.append(f"{path[:200]!a} cannot be restored: {error.message}")
 
 
 class _CheckpointUpload:
@@ -232,6 +238,7 @@ class _CheckpointUpload:
         self._known = {file.digest: file.object for file in previous.files}
         self._quota = quota
         self._made = _Manifest()
+        self._size = 0
 
     async def run(self) -> _Manifest:
         with auto_close(await run_in_thread(lambda: os.open(self._tree, _DIRECTORY))) as root:
@@ -281,12 +288,13 @@ class _CheckpointUpload:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode):
                     return
-                if self._made.size + status.st_size > self._quota.max_bytes:
+                if self._size + status.st_size > self._quota.max_bytes:
                     raise LimitExceeded(f"the workspace has more than {self._quota.max_bytes:,} bytes; remove some")
                 digest, size = await self._upload(descriptor, status.st_size)
             if digest:
                 executable, name = bool(status.st_mode & 0o100), self._known[digest]
                 self._made.files.append(_CheckpointFile(path, executable, status.st_mtime_ns, size, digest, name))
+                self._size += size
                 return
         self._made.skip(path, "changed while it was saved")
 
@@ -300,14 +308,18 @@ class _CheckpointUpload:
                 self._add(digest, len(data))
             return digest, len(data)
         first = _DigestCounter()
-        async with aclosing(first.follow(read_chunks(descriptor, size))) as chunks:
-            async for _ in chunks:
-                continue
+        async for chunk in read_chunks(descriptor, size):
+            first.add(chunk)
         if first.digest not in self._known:
             os.lseek(descriptor, 0, os.SEEK_SET)
             second, name = _DigestCounter(), f"{self._prefix}-{first.digest}"
-            async with aclosing(second.follow(read_chunks(descriptor, size))) as chunks:
-                await self._store.put(name, chunks)
+
+            async def read_again() -> AsyncGenerator[bytes]:
+                async for chunk in read_chunks(descriptor, size):
+                    second.add(chunk)
+                    yield chunk
+
+            await self._store.put(name, read_again())
             if second.digest != first.digest:
                 await self._store.delete([name])
                 return "", 0
@@ -330,12 +342,9 @@ class _DigestCounter:
     def digest(self) -> str:
         return self._hash.hexdigest()
 
-    async def follow(self, chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-        async with aclosing(chunks):
-            async for chunk in chunks:
-                self.size += len(chunk)
-                self._hash.update(chunk)
-                yield chunk
+    def add(self, chunk: bytes) -> None:
+        self.size += len(chunk)
+        self._hash.update(chunk)
 
 
 def _read_mode(name: str, directory: int) -> int:
@@ -358,22 +367,15 @@ def _find_fault(path: str, mode: int, target: str) -> str:
     return "" if not mode or stat.S_ISREG(mode) or stat.S_ISDIR(mode) else "is neither a file nor a directory"
 
 
-def _try(missing: list[str], path: str, work: Callable[[], None]) -> None:
-    """Do it, or note that it cannot be done: a manifest comes from outside."""
-    try:
-        work()
-    except (InvalidArgument, ForbiddenPath) as error:
-        missing.append(f"{path[:200]!a} cannot be restored: {error.message}")
-
-
 async def _restore_file(
     tree: Path, target: WorkspaceTree, store: ObjectStore, file: _CheckpointFile, missing: list[str]
 ) -> None:
     seen = _DigestCounter()
     try:
-        with target.open_writer(file.path, executable=file.executable) as writer:
-            async with aclosing(seen.follow(store.stream(file.object))) as chunks:
+        with _note_failure(missing, file.path), target.open_writer(file.path, executable=file.executable) as writer:
+            async with aclosing(store.stream(file.object)) as chunks:
                 async for chunk in chunks:
+                    seen.add(chunk)
                     if seen.size > file.size:
                         break
                     await run_in_thread(lambda chunk=chunk: writer.write(chunk))
@@ -381,12 +383,10 @@ async def _restore_file(
                 missing.append(f"{file.path[:200]!a} is damaged in {store.place}")
                 return
             await run_in_thread(writer.commit)
-        with auto_close(os.open(tree, _DIRECTORY)) as root, auto_close(open_beneath(root, file.path, _FILE)) as opened:
-            os.utime(opened, ns=(file.mtime, file.mtime))
+            with auto_close(os.open(tree, _DIRECTORY)) as root, auto_close(open_beneath(root, file.path, _FILE)) as own:
+                os.utime(own, ns=(file.mtime, file.mtime))
     except FileNotFoundError:
         missing.append(f"{file.path[:200]!a} is missing in {store.place}")
-    except (InvalidArgument, ForbiddenPath) as error:
-        missing.append(f"{file.path[:200]!a} cannot be restored: {error.message}")
 
 
 def _prefix(key: str) -> str:
@@ -497,8 +497,7 @@ async def find_saved_files(workspace: DirectoryWorkspace) -> SavedFiles:
             own = (info for info in changed if not info.path.startswith(f"{SKILLS}/{name}/{VENV}/"))
             files += [SavedFile(info.path, tree, info, record.digest) for info in own]
     # Those of skills that have not been staged since the workspace was restored.
-    for name in await run_in_thread(lambda: _list_names(tree.parent / _CHANGES)):
-        files += await run_in_thread(lambda name=name: _list_changes(tree.parent / _CHANGES / name))
+    files += await run_in_thread(lambda: _list_changes(tree.parent / _CHANGES))
     if len(files) > _MAX_FILES:
         raise LimitExceeded(f"the workspace has more than {_MAX_FILES:,} files and was not saved; remove some")
     return SavedFiles(tuple(files))
@@ -524,27 +523,16 @@ async def import_files(workspace: DirectoryWorkspace, pieces: AsyncIterator[byte
     Files of skills are written when the skill is staged: call `apply_skill_changes` then.
     """
     source = _PieceReader(pieces)
-    kind, data = await source.next()
+    await source.advance()
     done = 0
-    while kind != _END:
-        if kind != _START:
+    while source.kind != _END:
+        if source.kind != _START:
             raise InvalidArgument("checkpoint", "damaged: data without a file")
-        path, executable, digest = json.loads(data)
-        following: list[tuple[bytes, bytes]] = []
-
-        async def read_content(following: list[tuple[bytes, bytes]] = following) -> AsyncGenerator[bytes]:
-            while True:
-                kind, data = await source.next()
-                if kind != _DATA:
-                    following.append((kind, data))
-                    return
-                yield data
-
+        path, executable, digest = json.loads(source.data)
         if digest:
-            await _keep_change(workspace, str(path), read_content(), str(digest), executable=bool(executable))
+            await _keep_change(workspace, str(path), source.read_content(), str(digest), executable=bool(executable))
         else:
-            await workspace.write(str(path), read_content(), executable=bool(executable))
-        kind, data = following[0]
+            await workspace.write(str(path), source.read_content(), executable=bool(executable))
         done += 1
     return done
 
@@ -588,18 +576,16 @@ def _list_names(directory: Path) -> list[str]:
     return sorted(os.listdir(directory)) if directory.is_dir() else []
 
 
-def _list_changes(place: Path) -> list[SavedFile]:
-    """The restored files of a skill that has not been staged."""
-    tree = WorkspaceTree(place / _CHANGES_TREE)
-    try:
-        digest = (place / _CHANGES_DIGEST).read_text("ascii")
-        found = tree.list([f"{WORK}/**"], limit=_MAX_FILES + 1).files
-    finally:
-        tree.close()
-    prefix = f"{SKILLS}/{place.name}/"
-    return [
-        SavedFile(prefix + info.path.removeprefix(f"{WORK}/"), place / _CHANGES_TREE, info, digest) for info in found
-    ]
+def _list_changes(directory: Path) -> list[SavedFile]:
+    """The restored files of skills that have not been staged."""
+    files: list[SavedFile] = []
+    for name in _list_names(directory):
+        place, digest = directory / name / _CHANGES_TREE, (directory / name / _CHANGES_DIGEST).read_text("ascii")
+        with closing(WorkspaceTree(place)) as tree:
+            found = tree.list([f"{WORK}/**"], limit=_MAX_FILES + 1).files
+        prefix = f"{SKILLS}/{name}/"
+        files += [SavedFile(prefix + info.path.removeprefix(f"{WORK}/"), place, info, digest) for info in found]
+    return files
 
 
 async def _keep_change(
@@ -617,36 +603,43 @@ async def _keep_change(
         replace_file(place / _CHANGES_DIGEST, digest.encode("ascii"))
         return WorkspaceTree(place / _CHANGES_TREE, owner=workspace.owner)
 
-    tree = await run_in_thread(open_tree)
-    try:
-        with tree.open_writer(f"{WORK}/{inner}", executable=executable) as writer:
-            async for chunk in content:
-                await run_in_thread(lambda chunk=chunk: writer.write(chunk))
-            await run_in_thread(writer.commit)
-    finally:
-        tree.close()
+    with (
+        closing(await run_in_thread(open_tree)) as tree,
+        tree.open_writer(f"{WORK}/{inner}", executable=executable) as writer,
+    ):
+        async for chunk in content:
+            await run_in_thread(lambda chunk=chunk: writer.write(chunk))
+        await run_in_thread(writer.commit)
 
 
 class _PieceReader:
-    """Reads the pieces of an exported workspace from chunks of any size."""
+    """Reads the pieces of an exported workspace, from chunks of any size: `kind` and `data` of one at a time."""
 
     def __init__(self, chunks: AsyncIterator[bytes]) -> None:
         self._chunks = chunks
-        self._data = bytearray()
+        self._ahead = bytearray()
+        self.kind = self.data = b""
 
-    async def next(self) -> tuple[bytes, bytes]:
-        """The kind and content of the next piece."""
-        kind, size = _PIECE.unpack(await self._read(_PIECE.size))
+    async def advance(self) -> None:
+        """Go to the next piece."""
+        self.kind, size = _PIECE.unpack(await self._read(_PIECE.size))
         if size > _MAX_PIECE:
             raise InvalidArgument("checkpoint", f"damaged: a piece of {size:,} bytes")
-        return kind, await self._read(size)
+        self.data = await self._read(size)
+
+    async def read_content(self) -> AsyncGenerator[bytes]:
+        """The data after the start of a file; then the piece after them is the current one."""
+        await self.advance()
+        while self.kind == _DATA:
+            yield self.data
+            await self.advance()
 
     async def _read(self, size: int) -> bytes:
-        while len(self._data) < size:
+        while len(self._ahead) < size:
             chunk = await anext(self._chunks, None)
             if chunk is None:
                 raise InvalidArgument("checkpoint", "damaged: it ends too early")
-            self._data += chunk
-        found = bytes(self._data[:size])
-        del self._data[:size]
+            self._ahead += chunk
+        found = bytes(self._ahead[:size])
+        del self._ahead[:size]
         return found

@@ -20,14 +20,7 @@ from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope
 from openskills.catalog.trust import TrustAnswer, TrustStore
 from openskills.concurrency import shield_until_done
-from openskills.errors import (
-    CommandDenied,
-    ExecutorUnavailable,
-    ForbiddenPath,
-    InvalidArgument,
-    LimitExceeded,
-    SkillError,
-)
+from openskills.errors import CommandDenied, ForbiddenPath, InvalidArgument, LimitExceeded, SkillError
 from openskills.executors import spans
 from openskills.executors.approval import ApprovalHook, build_approval_request, check_approval
 from openskills.executors.environment import build_editor_files, check_env, resolve_secrets
@@ -131,20 +124,17 @@ class CommandRunner:
         scope: Scope,
         *,
         key: str,
-        agent: str = "",
-        artifacts: ArtifactStore | None = None,
-        rules: CommandRules | None = None,
-        log: AuditLog | None = None,
-        replay: RequestDeduplicator | None = None,
-        settings: Settings | None = None,
+        log: AuditLog,
+        replay: RequestDeduplicator,
+        settings: Settings,
     ) -> None:
         self.key = key
         self._workspace = workspace
         self._executor = executor
         self._scope = scope
-        self._who = AuditSubject(scope.app, scope.user, scope.session, agent)
-        self._artifacts = artifacts
-        self._rules = rules or CommandRules()
+        self._who = AuditSubject(scope.app, scope.user, scope.session)
+        self._artifacts: ArtifactStore | None = None
+        self._rules = CommandRules()
         self._log = log
         self._replay = replay
         self._warm: dict[str, tuple[str, ...] | None] = {}
@@ -170,7 +160,7 @@ class CommandRunner:
     @property
     def has_journal(self) -> bool:
         """Whether requests with an id can run at most once: this machine has a directory for the journal."""
-        return self._replay is not None and self._replay.is_available
+        return self._replay.is_available
 
     def for_agent(
         self, agent: str, rules: CommandRules, *, guard: Callable[[], Awaitable[None]] | None = None
@@ -256,8 +246,6 @@ class CommandRunner:
         own = self._directories[skill] / VENV
         if not (declared.packages or options.packages or options.venv or own.is_dir()):
             return ProvidedPackages(warnings=declared.warnings)
-        if self._settings is None:
-            raise ExecutorUnavailable("packages need settings; use open_command_runner")
         venv, warnings = find_venv(options.venv, own, self._workspace, self._settings)
         # A virtual environment has what the skill declares.
         wanted = options.packages if venv else options.packages | declared.packages
@@ -275,14 +263,14 @@ class CommandRunner:
             with self._audit_failures(run), span("workspace.stage.packages", {"gen_ai.skill.name": skill}):
                 self._log_begin(run, "")
                 found = await install_packages(wanted, *where, progress=progress)
-                self._log_record({**audit.build_start_record(run), "event": "end", "detail": "installed"})
+                self._log.write({**audit.build_start_record(run), "event": "end", "detail": "installed"})
         return ProvidedPackages(join_environments(found or NO_PACKAGES, venv), (*declared.warnings, *warnings))
 
     async def _check_install(self, snapshot: SkillSnapshot, declared: DeclaredPackages, install: InstallMode) -> str:
         """Why the declared packages may not be installed; empty if they may. Asks once for each set of packages."""
         if install is InstallMode.ALWAYS:
             return ""
-        if install is InstallMode.NEVER or self._rules.approve_install is None or self._settings is None:
+        if install is InstallMode.NEVER or self._rules.approve_install is None:
             return "allow it with --install always (in Python: install='always')"
         store = TrustStore(self._settings.state_dir / "grants", "packages")
         directory = self._directories[snapshot.name]
@@ -295,9 +283,9 @@ class CommandRunner:
         try:
             how = await check_approval(self._rules.approve_install, request)
         except CommandDenied as error:
-            self._log_record(audit.build_failure_record(run, error.message))
+            self._log.write(audit.build_failure_record(run, error.message))
             return "the user declined"
-        self._log_record({**audit.build_start_record(run), "event": "consent", "approval": how})
+        self._log.write({**audit.build_start_record(run), "event": "consent", "approval": how})
         store.remember(directory, {subject: snapshot.digest}, TrustAnswer.YES)
         return ""
 
@@ -336,7 +324,7 @@ class CommandRunner:
         Raises `CommandDenied`, `InvalidArgument`, `ForbiddenPath`, `LimitExceeded` or `ExecutorUnavailable` if the
         command cannot be run.
         """
-        if self._replay is None or request.request_id is None:
+        if request.request_id is None:
             return await self._run(request)
         return await self._replay.run_once(request, lambda: self._run(request))
 
@@ -374,11 +362,14 @@ class CommandRunner:
         try:
             collected, kept = await self._collect_outputs(started, ended)
         finally:
-            self._log_record(audit.build_end_record(started.run, ended, [artifact.ref for artifact in kept]))
+            self._log.write(audit.build_end_record(started.run, ended, [artifact.ref for artifact in kept]))
         if started.request.editor_text is not None:
             await self._workspace.remove(f"{EDITOR_DIRECTORY}/{started.run.id}")
         snapshot = self._snapshots.get(started.request.skill or "")
         command = started.run.command
+        # Copies for other agents share the notes.
+        notes = tuple(self.notes)
+        self.notes.clear()
         return RunResult(
             ended,
             self._workspace.isolation,
@@ -393,15 +384,9 @@ class CommandRunner:
                 *collected.warnings,
                 *ended.notes,
                 *(suggest_remedies(ended, command) if ended.exit_code else ()),
-                *self._take_notes(),
+                *notes,
             ),
         )
-
-    def _take_notes(self) -> tuple[str, ...]:
-        """What the next result has to say about the workspace; copies for other agents share it."""
-        notes = tuple(self.notes)
-        self.notes.clear()
-        return notes
 
     async def close(self) -> None:
         """Kill what runs in the workspace and release it, after its last user. Its files are kept."""
@@ -409,8 +394,7 @@ class CommandRunner:
             return
         with span("workspace.cleanup", {"workspace.id": self._workspace.id}):
             await self._workspace.close()
-        if self._replay is not None:
-            self._replay.close()
+        self._replay.close()
 
     async def _run(self, request: RunRequest) -> RunResult:
         started = await self._start(request)
@@ -425,7 +409,7 @@ class CommandRunner:
         await started.process.kill()
         ended = await started.process.wait()
         started.watched.record_end(ended)
-        self._log_record(audit.build_end_record(started.run, ended))
+        self._log.write(audit.build_end_record(started.run, ended))
 
     async def _start(self, request: RunRequest, *, ask: bool = True) -> ActiveCommand:
         draft = self._draft_run(request)
@@ -467,7 +451,7 @@ class CommandRunner:
         except BaseException as error:
             spans.count_refusal(error)
             message = error.message if isinstance(error, SkillError) else f"{type(error).__name__}: {error}"
-            self._log_record(audit.build_failure_record(latest[0], message))
+            self._log.write(audit.build_failure_record(latest[0], message))
             raise
 
     async def _launch(self, request: RunRequest, run: audit.AuditRun, how: str) -> ActiveCommand | None:
@@ -514,14 +498,13 @@ class CommandRunner:
             if host not in self._rules.network:
                 raise InvalidArgument("network", f"host {host!r} is not allowed here")
         run_dir = f"{RUNS}/run_{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}_{secrets.token_hex(4)}"
-        values = {name: value for name, value in self._rules.values.items() if name in request.secrets}
         command = Command(
             ("true",),
             skill=request.skill,
             cwd=resolve_cwd(request.cwd, skill=request.skill, run_dir=run_dir),
             run_dir=run_dir,
             env=check_env(request.env),
-            secrets=resolve_secrets(request.secrets, values),
+            secrets=resolve_secrets(request.secrets, self._rules.values),
             stdin=request.stdin,
             input_open=request.input_open,
             readable=request.readable,
@@ -598,11 +581,7 @@ class CommandRunner:
         return (await process.wait()).exit_code == 0
 
     def _log_begin(self, run: audit.AuditRun, how: str) -> None:
-        self._log_record({**audit.build_start_record(run), **({"approval": how} if how else {})})
-
-    def _log_record(self, record: Mapping[str, object]) -> None:
-        if self._log is not None:
-            self._log.write(record)
+        self._log.write({**audit.build_start_record(run), **({"approval": how} if how else {})})
 
 
 def build_workspace_key(scope: Scope) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from openskills.errors import InvalidArgument, LimitExceeded
 from openskills.executors.network.allowlist import AllowList
-from openskills.executors.spec import EDITOR_DIRECTORY, SKILLS, VENV, Command, build_variables
+from openskills.executors.spec import EDITOR_DIRECTORY, SKILLS, VENV, Command, build_variables, encode_text
 from openskills.project import SkillGrants
 
 MAX_VARIABLES = 256
@@ -59,25 +59,18 @@ _REASONS: Sequence[tuple[frozenset[str], tuple[str, ...], str]] = (
 
 
 def build_environment(
-    root: str,
-    command: Command,
-    *,
-    path: Sequence[str],
-    home: str,
-    extra: Mapping[str, str] | None = None,
-    venv: bool = False,
+    root: str, command: Command, *, path: Sequence[str], home: str, venv: bool = False
 ) -> dict[str, str]:
     """All variables of a command, in a workspace that the command sees at `root`.
 
     `path` lists the directories of the machine's programs; the skill's `.venv/bin` and the command's packages come
-    before them, the skill's `bin` after them. `extra` holds the executor's variables. `venv` says that the skill has a
-    virtual environment in `.venv`.
-    The runtime's own variables take precedence, then `extra`, then secrets, then the caller's variables.
+    before them, the skill's `bin` after them. `venv` says that the skill has a virtual environment in `.venv`.
+    The runtime's own variables take precedence, then those of packages, then secrets, then the caller's variables.
     """
     found = {"LANG": "C.UTF-8"}
     if command.terminal is not None:
         found["TERM"] = "xterm-256color"
-    found |= {**command.env, **command.secrets, **dict(command.packages.variables), **(extra or {})}
+    found |= {**command.env, **command.secrets, **dict(command.packages.variables)}
     found |= {**build_variables(root, command.run_dir, command.skill), "HOME": home, "TMPDIR": _TMP}
     place = f"{root}/{SKILLS}/{command.skill}"
     own = (f"{place}/{VENV}/bin", f"{place}/bin") if command.skill is not None else None
@@ -100,12 +93,7 @@ def check_env(env: Mapping[str, str], field: str = "env") -> dict[str, str]:
     total = 0
     for name, value in env.items():
         _check_name(name, field)
-        if "\0" in value:
-            raise InvalidArgument(field, f"{name} contains a NUL byte")
-        try:
-            size = len(value.encode("utf-8", "surrogateescape"))
-        except UnicodeEncodeError:
-            raise InvalidArgument(field, f"{name} contains a lone surrogate") from None
+        size = len(encode_text(value, field, f"{name} "))
         total += len(name) + size + 2
         if size > MAX_VALUE:
             raise LimitExceeded(f"{field}: {name} has {size:,} bytes, the limit is {MAX_VALUE:,}; use a file")
@@ -132,13 +120,13 @@ def can_grant(name: str) -> bool:
     return True
 
 
-def resolve_secrets(names: Iterable[str], values: Mapping[str, str], field: str = "secrets") -> dict[str, str]:
+def resolve_secrets(names: Iterable[str], values: Mapping[str, str]) -> dict[str, str]:
     """The named secrets with their values, taken from `values` only.
 
     Raises `InvalidArgument` with the names of all missing secrets, and for names that are not allowed. Messages never
     contain values.
     """
-    wanted = sorted(set(names))
+    field, wanted = "secrets", sorted(set(names))
     missing = [name for name in wanted if not values.get(name)]
     if missing:
         raise InvalidArgument(field, f"no value for {', '.join(missing)}; set it in the runtime that runs the skill")
@@ -192,12 +180,7 @@ def build_editor_files(text: str, *, root: str, run: str, env: Mapping[str, str]
     for name in EDITOR_VARIABLES:
         if name in env:
             raise InvalidArgument("editor_text", f"cannot be combined with {name} in env")
-    if "\0" in text:
-        raise InvalidArgument("editor_text", "contains a NUL byte")
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        raise InvalidArgument("editor_text", "contains a lone surrogate") from None
+    data = encode_text(text, "editor_text", "", errors="strict")
     if len(data) > MAX_EDITOR_TEXT:
         raise LimitExceeded(f"editor_text: {len(data):,} bytes exceed the limit of {MAX_EDITOR_TEXT:,}; use an input")
     text_path, script_path = f"{EDITOR_DIRECTORY}/{run}/text", f"{EDITOR_DIRECTORY}/{run}/write"

@@ -216,16 +216,17 @@ def _hash_text(text: str) -> str:
 def _take_directory(workspace: Path, path: str, target: Path) -> None:
     """Move a directory out of a workspace, in which commands may have replaced any part of the path by a link."""
     parent, name = os.path.split(path)
-    root = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with auto_close(open_beneath(root, parent, os.O_RDONLY | os.O_DIRECTORY, links=False)) as directory:
-            if not stat.S_ISDIR(os.lstat(name, dir_fd=directory).st_mode):
-                raise InvalidSkill("a package replaced the directory into which it was to be installed")
+        with (
+            auto_close(os.open(workspace, flags)) as root,
+            auto_close(open_beneath(root, parent, flags, links=False)) as directory,
+            # Fails if it is not a directory.
+            auto_close(os.open(name, flags, dir_fd=directory)),
+        ):
             os.rename(name, target, src_dir_fd=directory)
-    except (ForbiddenPath, FileNotFoundError):
+    except (ForbiddenPath, FileNotFoundError, NotADirectoryError):
         raise InvalidSkill("a package replaced the directory into which it was to be installed") from None
-    finally:
-        os.close(root)
 
 
 def _compute_content_digest(directory: Path) -> str:
@@ -314,11 +315,10 @@ class PackageBuilder:
         return _hash_text(json.dumps(parts))
 
     async def _open_executor(self, workspace: Workspace) -> DirectoryExecutor:
-        bytes_, files = self._settings.workspace_bytes, self._settings.workspace_files
         settings = replace(
             self._settings,
-            workspace_bytes=max(bytes_, _MIN_BYTES),
-            workspace_files=max(files, _MIN_FILES),
+            workspace_bytes=max(self._settings.workspace_bytes, _MIN_BYTES),
+            workspace_files=max(self._settings.workspace_files, _MIN_FILES),
             sandbox_kept=0.0,
         )
         executor = cast("DirectoryExecutor", open_executor("sandbox", settings))
@@ -338,23 +338,16 @@ class PackageBuilder:
 _building: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
 
+@dataclass(slots=True)
 class _Build:
     """One build, in a workspace of its own."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        executor: DirectoryExecutor,
-        index: PackageIndex,
-        packages: PackageSet,
-        progress: Progress,
-    ) -> None:
-        self._settings = settings
-        self._executor = executor
-        self._index = index
-        self._packages = packages
-        self._progress = progress
-        self._has_run_code = False
+    settings: Settings
+    executor: DirectoryExecutor
+    index: PackageIndex
+    packages: PackageSet
+    progress: Progress
+    has_run_code: bool = False
 
     async def run(
         self, store: EnvironmentStore, key: str, user: Workspace, target: dict[str, str] | None
@@ -362,71 +355,62 @@ class _Build:
         """Install everything, and move it to the store. `user` is the workspace that needs it."""
         name = f"environment-{secrets.token_hex(8)}"
         try:
-            workspace = await self._executor.open(name)
+            workspace = await self.executor.open(name)
             await workspace.make_directory(_BUILD)
-            if self._packages.python:
+            if self.packages.python:
                 await self._install_python(workspace, target)
-            if self._packages.npm:
+            if self.packages.npm:
                 await self._install_npm(workspace)
             about = {
                 "interpreter": user.interpreter,
                 "packages": await _list_packages(workspace),
-                "requested": [*self._packages.python, *(f"npm:{one}" for one in self._packages.npm)],
+                "requested": [*self.packages.python, *(f"npm:{one}" for one in self.packages.npm)],
             }
             # Everything that ran in it has ended before the files are taken out.
             await shield_until_done(workspace.close())
-            directory, shared = self._executor.find_directory(name), not self._has_run_code
+            directory, shared = self.executor.find_directory(name), not self.has_run_code
             return await run_in_thread(lambda: store.add(key, directory, _BUILD, about, shared=shared))
         finally:
-            await shield_until_done(self._executor.remove(name))
+            await shield_until_done(self.executor.remove(name))
 
     async def _install_python(self, workspace: Workspace, target: dict[str, str] | None) -> None:
         python = target or await _probe_python(workspace)
-        wanted = self._packages.requires_python
+        wanted = self.packages.requires_python
         if wanted is not None and not is_version_in(python["version"], wanted):
             raise InvalidSkill(
                 f"the script requires Python {wanted}, but commands use {python['version']}; set OPENSKILL_PYTHON to a "
                 "suitable interpreter"
             )
-        await workspace.write("work/requirements.txt", "\n".join(self._packages.python).encode() + b"\n")
-        constraints = "\n".join(self._packages.constraints)
+        await workspace.write("work/requirements.txt", "\n".join(self.packages.python).encode() + b"\n")
+        constraints = "\n".join(self.packages.constraints)
         if constraints:
             await workspace.write("work/constraints.txt", constraints.encode() + b"\n")
         site = f"{workspace.root}/work/site"
         files = ("--target", site, "-r", "work/requirements.txt")
         files += ("-c", "work/constraints.txt") if constraints else ()
         # uv has no variable for it.
-        files += ("--no-index",) if self._index.no_index else ()
-        mounts = list(self._index.mounts)
-        uv = _find_uv(self._settings.search_path)
+        files += ("--no-index",) if self.index.no_index else ()
+        mounts = list(self.index.mounts)
+        uv = _find_uv(self.settings.search_path)
         if uv is not None:
             mounts.append(uv)
             own = "python3" if target else python["path"]
-            argv = (uv, "pip", "install", "--python", own, "--link-mode", "copy", *files)
-            argv += (
-                ("--python-version", python["version"], "--python-platform", _name_platform(python))
-                if target
-                else ("--compile-bytecode",)
-            )
+            foreign = ("--python-version", python["version"], "--python-platform", _name_platform(python))
+            how = foreign if target else ("--compile-bytecode",)
+            argv = (uv, "pip", "install", "--python", own, "--link-mode", "copy", *files, *how)
         else:
-            quiet = (
-                "--no-cache-dir",
-                "--progress-bar",
-                "off",
-                "--no-warn-script-location",
-                "--root-user-action=ignore",
-            )
+            quiet = ("--no-cache-dir", "--progress-bar=off", "--no-warn-script-location", "--root-user-action=ignore")
             argv = (python["path"], "-m", "pip", "install", *quiet, *files)
-            if target or self._index.has_credentials:
+            if target or self.index.has_credentials:
                 # pip builds packages from addresses even if only wheels are allowed.
                 what = "for a container" if target else "from an index with a password"
                 raise ExecutorUnavailable(f"installing packages {what} needs uv; pip install uv")
-        network = await self._index.resolve_network(npm=False)
+        network = await self.index.resolve_network(npm=False)
         # Wheels first: installing them runs no code of a package.
         ended = await self._execute(workspace, (*argv, "--only-binary", ":all:"), network, tuple(mounts))
         # Building a package runs its code, which could read the credentials of the index.
-        if ended.exit_code and ended.ending is EndReason.EXITED and not (target or self._index.has_credentials):
-            self._has_run_code = True
+        if ended.exit_code and ended.ending is EndReason.EXITED and not (target or self.index.has_credentials):
+            self.has_run_code = True
             ended = await self._execute(workspace, argv, network, tuple(mounts))
         self._check(ended, argv)
         # A virtual environment: it is found by the interpreter's path, also by programs that clear their variables.
@@ -438,11 +422,11 @@ class _Build:
         into = f"{workspace.root}/{_BUILD}/{_NODE_DIRECTORY}"
         await workspace.write(f"{_BUILD}/{_NODE_DIRECTORY}/package.json", b'{"private": true}\n')
         # Written after everything that runs code of packages has ended; npm itself runs none.
-        await workspace.write("work/npmrc", "\n".join(self._index.npm_settings).encode() + b"\n")
+        await workspace.write("work/npmrc", "\n".join(self.index.npm_settings).encode() + b"\n")
         flags = ("--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev", "--no-update-notifier", "--loglevel=http")
-        argv = ("npm", "install", "--prefix", into, *flags, "--", *self._packages.npm)
-        network = await self._index.resolve_network(npm=True)
-        self._check(await self._execute(workspace, argv, network, self._index.mounts, npm=True), argv)
+        argv = ("npm", "install", "--prefix", into, *flags, "--", *self.packages.npm)
+        network = await self.index.resolve_network(npm=True)
+        self._check(await self._execute(workspace, argv, network, self.index.mounts, npm=True), argv)
 
     async def _execute(
         self,
@@ -454,11 +438,11 @@ class _Build:
         npm: bool = False,
     ) -> CommandResult:
         certificates = None
-        if self._index.certificates is not None:
-            data = await run_in_thread(self._index.certificates.read_bytes)
+        if self.index.certificates is not None:
+            data = await run_in_thread(self.index.certificates.read_bytes)
             await workspace.write("work/certificates.pem", data)
             certificates = f"{workspace.root}/work/certificates.pem"
-        variables = self._index.build_variables(certificates=certificates, npm=npm)
+        variables = self.index.build_variables(certificates=certificates, npm=npm)
         cache = f"{workspace.root}/work/cache"
         variables |= {"UV_CACHE_DIR": cache, "NPM_CONFIG_CACHE": cache, "UV_PYTHON_DOWNLOADS": "never"}
         variables |= {"NPM_CONFIG_USERCONFIG": f"{workspace.root}/work/npmrc"}
@@ -489,17 +473,17 @@ class _Build:
             *lines, rest = (rest + output.data.decode("utf-8", "replace")).split("\n")
             for line in lines:
                 if _PROGRESS.match(line):
-                    self._progress(" ".join(line.replace("+", "installed", 1).split())[:120])
+                    self.progress(" ".join(line.replace("+", "installed", 1).split())[:120])
             if output.ended:
                 return await process.wait()
 
     def _check(self, ended: CommandResult, argv: Sequence[str]) -> None:
         if ended.ending is EndReason.TIMED_OUT:
-            raise DeadlineExceeded(f"installing {self._packages} took longer than {LIMITS.timeout:g} seconds")
+            raise DeadlineExceeded(f"installing {self.packages} took longer than {LIMITS.timeout:g} seconds")
         if ended.exit_code:
             program = os.path.basename(argv[0]) if "pip" not in argv[:3] else "pip"
-            reason = explain_failure(ended, program, credentials=self._index.has_credentials)
-            raise InvalidSkill(f"cannot install {self._packages}: {reason}")
+            reason = explain_failure(ended, program, credentials=self.index.has_credentials)
+            raise InvalidSkill(f"cannot install {self.packages}: {reason}")
 
 
 def explain_failure(ended: CommandResult, program: str, *, credentials: bool = False) -> str:
@@ -587,7 +571,7 @@ def is_version_in(version: str, specifiers: str) -> bool:
             ">=": have >= wanted,
             "<=": short <= wanted,
             ">": short > wanted,
-            "<": short < wanted and have < wanted,
+            "<": short < wanted,
             "==": short == wanted,
             "!=": short != wanted,
             "~=": have >= wanted and have[: len(wanted) - 1] == wanted[:-1],
@@ -601,8 +585,10 @@ async def find_packages(
     packages: PackageSet, workspace: Workspace, settings: Settings, index: PackageIndex | None = None
 ) -> PackageEnvironment | None:
     """The environment with these packages where the commands of a workspace run, if it was built already."""
+    if not packages:
+        return None
     if isinstance(workspace, PackageProvider):
-        return await workspace.find_packages(packages, index) if packages else None
+        return await workspace.find_packages(packages, index)
     found = await PackageBuilder(settings, index).find(packages, workspace)
     return None if found is None else found.to_packages()
 

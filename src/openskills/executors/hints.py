@@ -93,18 +93,17 @@ def suggest_remedies(ended: CommandResult, command: Command) -> list[str]:
 def _suggest_packages(text: str) -> Iterator[str]:
     for match in _MODULE.finditer(text):
         package = distribution_from_module(match[1])
-        yield f"the Python module {match[1]!r} is missing: run again with --with {package}{_describe_file(package)}"
+        yield f"the Python module {match[1]!r} is missing: {_advise(package)}"
     for match in _NODE_MODULE.finditer(text):
         if not match[1].startswith("."):
-            package = f"npm:{match[1]}"
-            yield f"the Node module {match[1]!r} is missing: run again with --with {package}{_describe_file(package)}"
+            yield f"the Node module {match[1]!r} is missing: {_advise(match[1], npm=True)}"
     for match in _PIP.finditer(text):
-        yield f"commands cannot install packages: run again with --with {match[1]}{_describe_file(match[1])}"
+        yield f"commands cannot install packages: {_advise(match[1])}"
 
 
-def _describe_file(package: str) -> str:
-    key, name = ("npm", package.removeprefix("npm:")) if package.startswith("npm:") else ("packages", package)
-    return f', or add it to {key} = ["{name}"] in openskills.toml'
+def _advise(package: str, *, npm: bool = False) -> str:
+    key, name = ("npm", f"npm:{package}") if npm else ("packages", package)
+    return f'run again with --with {name}, or add it to {key} = ["{package}"] in openskills.toml'
 
 
 def _suggest_programs(text: str) -> Iterator[str]:

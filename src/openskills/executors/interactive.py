@@ -19,7 +19,16 @@ from openskills.executors.commands import ActiveCommand, CommandRunner
 from openskills.executors.protocol import Process
 from openskills.executors.records.journal import result_to_json
 from openskills.executors.requests import RunRequest, RunResult
-from openskills.executors.spec import Command, CommandResult, EndReason, ProcessOutput, TerminalSize
+from openskills.executors.spec import (
+    Command,
+    CommandResult,
+    EndReason,
+    ProcessOutput,
+    TerminalSize,
+    count_partial_end,
+    count_partial_start,
+)
+from openskills.executors.supervisor import retrieve_exception
 from openskills.executors.terminal import ScreenView, ScreenViewer
 
 WINDOW = 16 * 1024
@@ -143,8 +152,9 @@ class OutputCursor:
                 break
             asked = await self._detect_interaction(end)
         complete = len(data) < limit or output.ended
-        left_out = _count_partial_start(data) if missed else 0
-        kept_back = 0 if output.ended else _count_partial_end(data)
+        left_out = count_partial_start(data) if missed else 0
+        # Half of a line end, too.
+        kept_back = 0 if output.ended else 1 if data.endswith(b"\r") else count_partial_end(data)
         return ProcessOutputChunk(
             bytes(data[left_out : len(data) - kept_back]),
             start + left_out,
@@ -188,28 +198,6 @@ class OutputCursor:
         if begin == self._written_at and self._echo:
             text = text.replace("\r\n", "\n").removeprefix(self._echo)
         return detect_interaction(text)
-
-
-def _count_partial_end(data: bytes | bytearray) -> int:
-    """How many bytes at the end are an incomplete character or line end."""
-    if data.endswith(b"\r"):
-        return 1
-    for back in range(1, min(_MAX_CHARACTER_BYTES, len(data) + 1)):
-        byte = data[-back]
-        if byte >= 0xC0:
-            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4 if byte < 0xF8 else 0
-            return back if back < needed else 0
-        if byte < 0x80:
-            break
-    return 0
-
-
-def _count_partial_start(data: bytes | bytearray) -> int:
-    """How many bytes at the start belong to a character whose beginning is lost."""
-    for place, byte in enumerate(data[:_MAX_CHARACTER_BYTES]):
-        if byte & 0xC0 != 0x80:
-            return place
-    return 0
 
 
 FIRST_WAIT = 1.0
@@ -296,7 +284,7 @@ class _ProcessEntry:
     def expire(self, why: str) -> None:
         self.expiry_reason = why
         self.killing = asyncio.get_running_loop().create_task(self.process.kill())
-        self.killing.add_done_callback(_retrieve_exception)
+        self.killing.add_done_callback(retrieve_exception)
 
 
 class ProcessTable:
@@ -326,7 +314,7 @@ class ProcessTable:
         entry = _ProcessEntry(process, owner, self._now(), command.terminal)
         self._entries[identity] = entry
         entry.final = asyncio.get_running_loop().create_task(self._wait_for_end(identity, entry))
-        entry.final.add_done_callback(_retrieve_exception)
+        entry.final.add_done_callback(retrieve_exception)
         self._schedule_expiry(identity, entry)
         return identity
 
@@ -424,8 +412,7 @@ class ProcessTable:
 
     def count_running(self, app: str, user: str) -> int:
         """How many processes of a user are running or starting, in all sessions."""
-        owners = [*self._starting, *(one.owner for one in self._entries.values() if one.ended_at is None)]
-        return sum((owner.app, owner.user) == (app, user) for owner in owners)
+        return sum((owner.app, owner.user) == (app, user) for owner in self._list_owners())
 
     async def kill(self, identity: str, owner: ProcessOwner) -> Literal["killed", "exited"]:
         """Kill a process and everything it started. Safe to call twice."""
@@ -446,11 +433,14 @@ class ProcessTable:
     def _check_capacity(self, owner: ProcessOwner) -> None:
         if self._closed:
             raise ExecutorUnavailable("the process table is closed")
-        owners = [*self._starting, *(entry.owner for entry in self._entries.values() if entry.ended_at is None)]
-        limits = self._limits
+        owners, limits = self._list_owners(), self._limits
         for count, limit in ((owners.count(owner), limits.max_per_owner), (len(owners), limits.max_running)):
             if count >= limit:
                 raise TooManyRequests(f"{count} processes are running, the limit is {limit}; kill one and try again")
+
+    def _list_owners(self) -> list[ProcessOwner]:
+        """The owner of each process that is starting or running."""
+        return [*self._starting, *(entry.owner for entry in self._entries.values() if entry.ended_at is None)]
 
     def _find(self, identity: str, owner: ProcessOwner) -> _ProcessEntry:
         entry = self._entries.get(identity)
@@ -525,12 +515,6 @@ class ProcessTable:
         return asyncio.get_running_loop().time()
 
 
-def _retrieve_exception(task: asyncio.Task[Any]) -> None:
-    """Keep asyncio from logging an exception of a task that nothing awaits."""
-    if not task.cancelled():
-        task.exception()
-
-
 ResultFormatter: TypeAlias = Callable[[RunResult], Mapping[str, Any]]
 """Converts a result to plain JSON values."""
 
@@ -573,7 +557,7 @@ class InteractiveCommands:
         identity = await self._processes.start(begin, wanted, self._owner)
         # Outputs are collected when the command ends, even if nothing awaits the result.
         result = asyncio.get_running_loop().create_task(self._runner.finish(begun[0]))
-        result.add_done_callback(_retrieve_exception)
+        result.add_done_callback(retrieve_exception)
         ended = [one for one, command in self._commands.items() if command.result.done() and not self.has_command(one)]
         for one in ended:
             del self._commands[one]

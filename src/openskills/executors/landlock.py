@@ -26,7 +26,7 @@ from openskills.executors.bubblewrap.selftest import (
     check_isolation,
     create_trial_workspace,
 )
-from openskills.executors.files.descriptors import DirectoryOpener, change_owner
+from openskills.executors.files.descriptors import DirectoryOpener, auto_close, change_owner
 from openskills.executors.protocol import Interpreter, WorkspaceDirectory
 from openskills.executors.spec import OUT, RUNS, SKILLS, SYSTEM_PATH, VENV, WORK, Command, Isolation
 from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, SupervisorPool, to_rlimits
@@ -193,13 +193,11 @@ class LandlockLauncher:
             home = f"{SKILLS}/{command.skill}/{VENV}/{_HOME}"
             names = {"HOME": home, "TMPDIR": f"{home}/{_TMP}/{command.run_dir}"}
         owner = (self._uid, self._uid) if self._uid is not None else None
-        tree = os.open(self._tree, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        with auto_close(os.open(self._tree, flags)) as tree:
             for name in names.values():
                 # Without following links, which commands can create anywhere in their workspace.
                 os.close(DirectoryOpener(tree, owner).create(name, links=False))
-        finally:
-            os.close(tree)
         return {variable: f"{self.root}/{name}" for variable, name in names.items()}
 
 

@@ -54,7 +54,7 @@ class PackageIndex:
 
     def __post_init__(self) -> None:
         """Raises `InvalidArgument` that names an invalid URL, without its credentials."""
-        for url in (*self.urls, self.npm_registry):
+        for url in (*self.urls, *(place for place in self.find_links if "://" in place), self.npm_registry):
             if not _is_url(url):
                 raise InvalidArgument("index", f"{hide_credentials(url)!r} is not a URL; use http, https or file")
         for host in self.hosts:
@@ -137,9 +137,9 @@ def read_package_index(environment: Mapping[str, str], home: Path, hosts: Sequen
     registry, npm_settings = _read_npm_settings(environment, home)
     certificates = next((environment[name] for name in ("SSL_CERT_FILE", "PIP_CERT") if environment.get(name)), None)
     certificates = certificates or pip.certificates
-    login = _Netrc(environment, home)
+    logins = _read_netrc(environment, home)
     return PackageIndex(
-        urls=tuple(login.add_to(url) for url in urls) or (PYPI,),
+        urls=tuple(_add_netrc_login(url, logins) for url in urls) or (PYPI,),
         find_links=tuple(dict.fromkeys((*uv.find_links, *pip.find_links))),
         no_index=uv.no_index or pip.no_index,
         certificates=Path(certificates) if certificates and os.path.isfile(certificates) else None,
@@ -153,9 +153,8 @@ def read_package_index(environment: Mapping[str, str], home: Path, hosts: Sequen
 
 def hide_credentials(url: str) -> str:
     """The URL without user name, password and query."""
-    scheme, separator, rest = url.rpartition("@")[2].rpartition("://") if "@" in url else url.rpartition("://")
-    kept = url.partition("://")[0] if "://" in url else ""
-    return f"{kept}://{rest}".partition("?")[0] if kept else f"{scheme}{separator}{rest}".partition("?")[0]
+    scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}".partition("?")[0]
 
 
 def _is_url(url: str) -> bool:
@@ -231,11 +230,11 @@ def _read_uv_settings(environment: Mapping[str, str], home: Path) -> _IndexSetti
                     str(path), f"not a valid configuration of uv {where[0] if where else ''}"
                 ) from None
     pip: dict[str, Any] = {**table, **table.get("pip", {})}
-    named = [cast("dict[str, Any]", one) for one in table.get("index", []) if isinstance(one, dict)]
+    named = [cast("dict[str, Any]", one) for one in table.get("index", []) if isinstance(one, dict) and "url" in one]
     default = environment.get("UV_DEFAULT_INDEX") or environment.get("UV_INDEX_URL") or pip.get("index-url")
     default = default or next((one["url"] for one in named if one.get("default")), None)
     extra = [*(environment.get("UV_INDEX", "").split()), *environment.get("UV_EXTRA_INDEX_URL", "").split()]
-    extra += [f"{one.get('name', '')}={one['url']}" for one in named if not one.get("default") and "url" in one]
+    extra += [f"{one.get('name', '')}={one['url']}" for one in named if not one.get("default")]
     extra += pip.get("extra-index-url", [])
     urls = [_add_uv_credentials(url, environment) for url in ([default] if default or not extra else [PYPI]) if url]
     urls += [_add_uv_credentials(url, environment) for url in extra]
@@ -268,22 +267,21 @@ def _add_login(url: str, user: str | None, password: str | None) -> str:
     return urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc}"))
 
 
-class _Netrc:
-    """Logins of the user's netrc file, which pip and uv read."""
+def _read_netrc(environment: Mapping[str, str], home: Path) -> netrc.netrc | None:
+    """The user's netrc file, which pip and uv read."""
+    path = Path(environment.get("NETRC") or home / ".netrc")
+    try:
+        return netrc.netrc(path) if path.is_file() else None
+    except (netrc.NetrcParseError, OSError, UnicodeDecodeError):
+        # As in pip: a file that cannot be used has no logins.
+        return None
 
-    def __init__(self, environment: Mapping[str, str], home: Path) -> None:
-        path = Path(environment.get("NETRC") or home / ".netrc")
-        try:
-            self._hosts = netrc.netrc(path) if path.is_file() else None
-        except (netrc.NetrcParseError, OSError, UnicodeDecodeError):
-            # As in pip: a file that cannot be used has no logins.
-            self._hosts = None
 
-    def add_to(self, url: str) -> str:
-        """The URL with the login of its host, unless it has one."""
-        host = urlsplit(url).hostname
-        found = self._hosts.authenticators(host) if self._hosts is not None and host else None
-        return _add_login(url, found[0], found[2]) if found is not None else url
+def _add_netrc_login(url: str, logins: netrc.netrc | None) -> str:
+    """The URL with the login of its host, unless it has one."""
+    host = urlsplit(url).hostname
+    found = logins.authenticators(host) if logins is not None and host else None
+    return _add_login(url, found[0], found[2]) if found is not None else url
 
 
 def _read_npm_settings(environment: Mapping[str, str], home: Path) -> tuple[str, tuple[str, ...]]:

@@ -14,7 +14,7 @@ from openskills.arguments import check_arguments
 from openskills.errors import CommandDenied, InvalidArgument
 from openskills.executors.policy_programs import find_inline_code, has_language, is_multicall, is_wrapper
 from openskills.executors.protocol import Workspace
-from openskills.executors.spec import SKILLS, Command, EndReason, Limits
+from openskills.executors.spec import SKILLS, Command, EndReason, Limits, encode_text
 
 MAX_COMMAND = 16 * 1024
 
@@ -255,13 +255,7 @@ def _check_argv(argv: tuple[str, ...]) -> tuple[str, ...]:
     if not argv or not argv[0].strip():
         raise InvalidArgument("command", "empty; the first word is the program")
     for place, argument in enumerate(argv):
-        if "\0" in argument:
-            raise InvalidArgument("command", f"argument {place} contains a NUL byte")
-        try:
-            size = len(argument.encode("utf-8", "surrogateescape"))
-        except UnicodeEncodeError:
-            raise InvalidArgument("command", f"argument {place} contains a lone surrogate") from None
-        if size > MAX_ARGUMENT:
+        if len(encode_text(argument, "command", f"argument {place} ")) > MAX_ARGUMENT:
             raise InvalidArgument("command", f"argument {place} is longer than {MAX_ARGUMENT:,} bytes; use a file")
     return argv
 

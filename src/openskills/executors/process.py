@@ -324,8 +324,9 @@ class HostProcess:
         """See `Process.resize`."""
         if not self._terminal:
             raise InvalidArgument("process", "has no terminal")
-        if not self._ended.done():
-            fcntl.ioctl(self._readers[0].descriptor, termios.TIOCSWINSZ, _pack_size(TerminalSize(rows, columns)))
+        # It is negative after the end, and after the command has closed its terminal.
+        if (descriptor := self._readers[0].descriptor) >= 0:
+            fcntl.ioctl(descriptor, termios.TIOCSWINSZ, _pack_size(TerminalSize(rows, columns)))
 
     async def kill(self) -> None:
         """See `Process.kill`."""

@@ -151,7 +151,8 @@ class CapturedOutput:
         """The same as text. Invalid UTF-8 becomes U+FFFD; characters are not cut."""
         if not self.cut:
             return (self.head + self.tail).decode("utf-8", "replace")
-        head, tail = _trim_end(self.head), _trim_start(self.tail)
+        head = self.head[: len(self.head) - count_partial_end(self.head)]
+        tail = self.tail[count_partial_start(self.tail) :]
         note = f"\n[... {self.total - len(head) - len(tail):,} bytes not kept ...]\n"
         return head.decode("utf-8", "replace") + note + tail.decode("utf-8", "replace")
 
@@ -250,22 +251,34 @@ class SkillSnapshot:
     warnings: tuple[str, ...] = ()
 
 
-def _trim_end(data: bytes) -> bytes:
-    for back in range(1, min(4, len(data)) + 1):
+def encode_text(text: str, field: str, what: str, *, errors: str = "surrogateescape") -> bytes:
+    """The bytes of a text for a program. `InvalidArgument` for a NUL byte or a lone surrogate begins with `what`."""
+    if "\0" in text:
+        raise InvalidArgument(field, f"{what}contains a NUL byte")
+    try:
+        return text.encode("utf-8", errors)
+    except UnicodeEncodeError:
+        raise InvalidArgument(field, f"{what}contains a lone surrogate") from None
+
+
+def count_partial_end(data: bytes | bytearray) -> int:
+    """How many bytes at the end are an incomplete character of UTF-8."""
+    for back in range(1, min(3, len(data)) + 1):
         byte = data[-back]
         if byte < 0x80:
-            return data
+            break
         if byte >= 0xC0:
-            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return data[:-back] if back < needed else data
-    return data
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4 if byte < 0xF8 else 0
+            return back if back < needed else 0
+    return 0
 
 
-def _trim_start(data: bytes) -> bytes:
+def count_partial_start(data: bytes | bytearray) -> int:
+    """How many bytes at the start belong to a character of UTF-8 whose beginning is lost."""
     start = 0
     while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
         start += 1
-    return data[start:]
+    return start
 
 
 SKILLS, WORK, RUNS, OUT = "skills", "work", "runs", "out"

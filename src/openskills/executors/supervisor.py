@@ -204,7 +204,7 @@ class SupervisedProcess:
         self.cgroup.close()
         self.cgroup = None
         for cgroups in FOUND:
-            cgroups.refuse("this kernel or container does not start processes in a cgroup (clone3)")
+            cgroups.reason = "this kernel or container does not start processes in a cgroup (clone3)"
 
     def abandon(self) -> None:
         """Stop waiting for its end."""
@@ -330,17 +330,13 @@ class Supervisor:
         if not self._closed:
             self._send_message(message, ())
 
-    def close_nowait(self) -> None:
-        """Make it exit with all its commands, without waiting. Safe to call twice."""
-        self._disconnect()
-
     async def close(self) -> None:
         """Terminate it with all its commands."""
         if self._loop.is_closed() or self._loop is asyncio.get_running_loop():
-            self._disconnect()
+            self.close_nowait()
         else:
             # The connection of another running loop may only be touched in that loop's thread.
-            self._loop.call_soon_threadsafe(self._disconnect)
+            self._loop.call_soon_threadsafe(self.close_nowait)
         if self._helper is not None:
             await asyncio.to_thread(self._helper.wait_or_kill)
 
@@ -374,7 +370,7 @@ class Supervisor:
                 self._is_blocked = True
                 return
             except OSError:
-                self._disconnect()
+                self.close_nowait()
                 return
             if self._is_blocked:
                 # Delayed messages own copies of their descriptors.
@@ -392,14 +388,14 @@ class Supervisor:
         if data is None:
             return
         if not data:
-            self._disconnect()
+            self.close_nowait()
             return
         self._received += data
         # Do not trust a container: a skill's script may have replaced the supervisor there.
         try:
             self._handle_events()
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            self._disconnect()
+            self.close_nowait()
 
     def _handle_events(self) -> None:
         while len(self._received) >= _HEADER.size:
@@ -427,10 +423,11 @@ class Supervisor:
     def abandon(self, kept: "SupervisedProcess") -> None:
         """Stop waiting for a command that should have ended; a dedicated supervisor is terminated."""
         if self._is_dedicated:
-            self._disconnect()
+            self.close_nowait()
         kept.mark_lost()
 
-    def _disconnect(self) -> None:
+    def close_nowait(self) -> None:
+        """Make it exit with all its commands, without waiting. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
@@ -491,15 +488,15 @@ def spawn_task(work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[Any]]) -> a
     """Run a background task, and keep it in `tasks` until its end: otherwise it may be garbage-collected."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
-
-    def finish(_: asyncio.Task[T]) -> None:
-        tasks.discard(task)
-        # Keep asyncio from logging an exception that nothing awaits.
-        if not task.cancelled():
-            task.exception()
-
-    task.add_done_callback(finish)
+    task.add_done_callback(tasks.discard)
+    task.add_done_callback(retrieve_exception)
     return task
+
+
+def retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """Keep asyncio from logging an exception of a task that nothing awaits."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _close(descriptors: Iterable[int]) -> None:

@@ -34,20 +34,15 @@ class Footprint:
     unlinked: int = 0
 
 
-EMPTY_FOOTPRINT = Footprint(0, 0)
-
-
-def measure_footprint(
-    pid: int, *, exact_above: int | None = None, max_processes: int = 4096, disk: int | None = None
-) -> Footprint:
-    """The usage of a process and its descendants, up to `max_processes` of them. Blocking.
+def measure_footprint(pid: int, *, exact_above: int | None = None, disk: int | None = None) -> Footprint:
+    """The usage of a process and its descendants. Blocking.
 
     Memory is the sum of resident sizes, which counts shared pages several times, with all shared memory whether it is
     mapped in or not, files in the memory of a sandbox, an estimate for sockets and pipes, and what waits in sockets. If
     that exceeds `exact_above`, each page is counted once as far as permissions allow, which takes longer. Unlinked
     files count on the device `disk` (as in `st_dev`) only.
     """
-    pids = list_descendants(pid, max_processes=max_processes)
+    pids = list_descendants(pid)
     hidden = _HiddenUsage(disk)
     for each in pids:
         hidden.add_mappings(each)
@@ -148,7 +143,7 @@ def _read_device(path: str) -> int | None:
 
 
 def list_descendants(pid: int, *, max_processes: int = 4096) -> list[int]:
-    """A process and all its descendants, including those in other namespaces. Blocking."""
+    """A process and its descendants, including those in other namespaces, up to `max_processes`. Blocking."""
     found = [pid] if os.path.exists(f"/proc/{pid}") else []
     for parent in found:
         if len(found) > max_processes:
@@ -200,8 +195,6 @@ def _read_file(path: str) -> bytes:
     return found
 
 
-__all__ = ["Quota", "watch"]
-
 FIRST_CHECK = 0.25
 _MAX_INTERVAL = 0.5
 _FIRST_MEASURE, _MAX_MEASURE_INTERVAL = 1.0, 30.0
@@ -227,25 +220,24 @@ async def watch(
     processes = _BackoffTimer(FIRST_CHECK, _MAX_INTERVAL)
     workspace = _BackoffTimer(_FIRST_MEASURE, _MAX_MEASURE_INTERVAL)
     last: WorkspaceUsage | None = None
-    seen = EMPTY_FOOTPRINT
+    seen = Footprint(0, 0)
     while True:
         due = processes.due if measure is None else min(processes.due, workspace.due)
         await asyncio.sleep(max(due - time.monotonic(), 0.0))
         message = ""
-        if processes.due <= time.monotonic():
-            with processes:
-                if pid is not None:
-                    memory = limits.total_memory_bytes
-                    seen = await asyncio.to_thread(measure_footprint, pid, exact_above=memory, disk=device)
-                    message = _describe_excess(seen, limits)
-                if not message and quota is not None and disk is not None:
-                    message = await asyncio.to_thread(_check_disk, seen.unlinked, quota, disk)
-            processes.schedule(quiet=not _is_near_limit(seen, limits))
+        begun = time.monotonic()
+        if processes.due <= begun:
+            if pid is not None:
+                memory = limits.total_memory_bytes
+                seen = await asyncio.to_thread(measure_footprint, pid, exact_above=memory, disk=device)
+                message = _describe_excess(seen, limits)
+            if not message and quota is not None and disk is not None:
+                message = await asyncio.to_thread(_check_disk, seen.unlinked, quota, disk)
+            processes.schedule(begun, quiet=not _is_near_limit(seen, limits))
         elif measure is not None and quota is not None:
-            with workspace:
-                usage = await asyncio.to_thread(measure)
-                message = quota.describe_excess(replace(usage, bytes=usage.bytes + seen.unlinked))
-            workspace.schedule(quiet=usage == last)
+            usage = await asyncio.to_thread(measure)
+            message = quota.describe_excess(replace(usage, bytes=usage.bytes + seen.unlinked))
+            workspace.schedule(begun, quiet=usage == last)
             last = usage
         if message:
             return message
@@ -297,18 +289,13 @@ class _BackoffTimer:
         self._min_interval = min_interval
         self._max_interval = max_interval
         self._pause = min_interval / 2
-        self._started_at = time.monotonic()
-        self.due = self._started_at + min_interval
+        self.due = time.monotonic() + min_interval
 
-    def __enter__(self) -> None:
-        self._started_at = time.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        self._took = time.monotonic() - self._started_at
-
-    def schedule(self, *, quiet: bool) -> None:
+    def schedule(self, begun: float, *, quiet: bool) -> None:
+        """After a check that began at this time."""
+        now = time.monotonic()
         self._pause = min(self._pause * 2, self._max_interval) if quiet else self._min_interval
-        self.due = time.monotonic() + max(self._pause, self._took * _SHARE)
+        self.due = now + max(self._pause, (now - begun) * _SHARE)
 
 
 def _describe_excess(seen: Footprint, limits: Limits) -> str:

@@ -55,47 +55,24 @@ class DirectoryWorkspace:
         self._launcher = launcher
         self._store = store
         self._quota = quota
-        self._owner = (lease.uid, lease.uid) if lease.uid is not None else None
-        self._tree = WorkspaceTree(lease.tree, owner=self._owner)
+        self.id = lease.id
+        self.directory = lease.tree
+        """The directory of its files on this machine."""
+        self.owner = (lease.uid, lease.uid) if lease.uid is not None else None
+        """The uid and gid of its commands; None if they are ours."""
+        self.root = launcher.root
+        self.interpreter = launcher.interpreter
+        self.isolation = isolation
+        self.is_closed = False
+        """Whether it can no longer be used."""
+        self._tree = WorkspaceTree(lease.tree, owner=self.owner)
         self._staged: dict[str, StagedRecord] = {}
         self._warm = WarmInterpreterPool(launcher)
         self._running: set[HostProcess] = set()
         self._starts = StartCounter()
         self._unused_run_dir: str | None = None
         self._next_disk_check = 0.0
-        self._closed = False
         self._loop = asyncio.get_running_loop()
-        self.isolation = isolation
-
-    @property
-    def id(self) -> str:
-        """The id in its executor."""
-        return self._lease.id
-
-    @property
-    def directory(self) -> Path:
-        """The directory of its files on this machine."""
-        return self._lease.tree
-
-    @property
-    def owner(self) -> tuple[int, int] | None:
-        """The uid and gid of its commands; None if they are ours."""
-        return self._owner
-
-    @property
-    def root(self) -> str:
-        """The workspace as its commands see it."""
-        return self._launcher.root
-
-    @property
-    def interpreter(self) -> str | None:
-        """See `Workspace.interpreter`."""
-        return self._launcher.interpreter
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it can no longer be used."""
-        return self._closed
 
     async def stage(self, snapshot: SkillSnapshot) -> int:
         """See `Workspace.stage`."""
@@ -106,11 +83,11 @@ class DirectoryWorkspace:
         if staged is None or not is_here:
             # Unknown until staging has succeeded.
             self._staged.pop(snapshot.name, None)
-            tree, owner, mark = self._lease.tree, self._owner, self._tree.mark
-            staged = await run_in_thread(
-                lambda: materialize_snapshot(self._store, snapshot, tree, owner=owner, mark=mark)
+            staged = self._staged[snapshot.name] = await run_in_thread(
+                lambda: materialize_snapshot(
+                    self._store, snapshot, self.directory, owner=self.owner, mark=self._tree.mark
+                )
             )
-            self._staged[snapshot.name] = staged
         return staged.mark
 
     async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
@@ -172,7 +149,7 @@ class DirectoryWorkspace:
             await self._check_disk()
             self._check_open()
             process = await self._start_process(command)
-            if self._closed:
+            if self.is_closed:
                 # Closed in the meantime.
                 await process.kill()
                 raise ExecutorUnavailable(_CLOSED)
@@ -193,7 +170,7 @@ class DirectoryWorkspace:
         if skill is not None and command.packages.node_modules is not None:
             tree.link_modules(skill, command.packages.node_modules)
         env = build_environment(launcher.root, command, path=launcher.path, home=launcher.home, venv=venv)
-        path = self._lease.tree
+        path = self.directory
 
         def watch_process(process: SupervisedProcess) -> Awaitable[str]:
             # The pid of a warm command is that of its server or container: everything there is counted.
@@ -205,20 +182,20 @@ class DirectoryWorkspace:
     def _on_process_end(self, process: HostProcess, run_dir: str) -> None:
         self._running.discard(process)
         # Keep one empty run directory for the next run, and remove the others.
-        if not self._closed and self._tree.is_empty(run_dir):
+        if not self.is_closed and self._tree.is_empty(run_dir):
             unused, self._unused_run_dir = self._unused_run_dir, run_dir
             if unused is not None and unused != run_dir:
                 self._tree.remove(unused)
 
     async def usage(self) -> WorkspaceUsage:
         """See `Workspace.usage`."""
-        return await run_in_thread(lambda: measure_usage(self._lease.tree))
+        return await run_in_thread(lambda: measure_usage(self.directory))
 
     async def close(self) -> None:
         """See `Workspace.close`."""
-        if self._closed:
+        if self.is_closed:
             return
-        self._closed = True
+        self.is_closed = True
 
         async def shut_down() -> None:
             try:
@@ -249,7 +226,7 @@ class DirectoryWorkspace:
         return started.process
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self.is_closed:
             raise ExecutorUnavailable(_CLOSED)
 
     async def _check_disk(self) -> None:
@@ -260,7 +237,7 @@ class DirectoryWorkspace:
         begun = time.monotonic()
         if begun < self._next_disk_check:
             return
-        check_free_space(self._lease.tree, self._quota)
+        check_free_space(self.directory, self._quota)
         self._lease.touch()
         excess = self._quota.describe_excess(await self.usage())
         if excess:

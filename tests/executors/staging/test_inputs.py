@@ -13,8 +13,6 @@ from openskills.artifacts.memory import MemoryArtifactStore
 from openskills.artifacts.store import ArtifactRef, Scope
 from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.executors.staging.inputs import (
-    ArtifactInput,
-    HostInput,
     InputMode,
     InputPlan,
     InputSource,
@@ -65,15 +63,15 @@ def test_what_is_not_an_input_is_refused_by_its_field(value: Mapping[str, object
 @pytest.mark.parametrize(
     ("source", "means"),
     [
-        ("artifact://data/a.csv@3", ArtifactInput(ArtifactRef("data/a.csv", 3))),
-        ("artifact://user:a@b.txt", ArtifactInput(ArtifactRef("user:a@b.txt", None))),
-        ("host:///data/a.csv", HostInput(PurePosixPath("/data/a.csv"))),
+        ("artifact://data/a.csv@3", ArtifactRef("data/a.csv", 3)),
+        ("artifact://user:a@b.txt", ArtifactRef("user:a@b.txt", None)),
+        ("host:///data/a.csv", PurePosixPath("/data/a.csv")),
         ("workspace://out/a", WorkspaceInput("out/a")),
         ("workspace://$OUTPUT_DIR/a", WorkspaceInput("out/a")),
         ("workspace://inputs/a", WorkspaceInput("work/inputs/a")),
         ("skill://pdf/scripts/a.py", WorkspaceInput("skills/pdf/scripts/a.py", "pdf")),
         ("skill://pdf", WorkspaceInput("skills/pdf", "pdf")),
-        ("HOST:///data/%2e%2e/a", HostInput(PurePosixPath("/data/%2e%2e/a"))),
+        ("HOST:///data/%2e%2e/a", PurePosixPath("/data/%2e%2e/a")),
     ],
 )
 def test_a_source_is_read_by_its_scheme(source: str, means: object) -> None:
@@ -202,8 +200,8 @@ async def test_looking_at_sources_leaves_nothing_open(workspace: TreeWorkspace, 
     await store.put(SCOPE, "a", b"1")
     sources = InputSources(workspace, (store, SCOPE), [tmp_path], {})
     wanted = [
-        planned(ArtifactInput(ArtifactRef("a", None)), "work/1"),
-        planned(HostInput(PurePosixPath(tmp_path / "data")), "work/2"),
+        planned(ArtifactRef("a", None), "work/1"),
+        planned(PurePosixPath(tmp_path / "data"), "work/2"),
         planned(WorkspaceInput("out"), "work/3"),
     ]
     before = os.listdir("/proc/self/fd")
@@ -215,14 +213,14 @@ async def test_what_is_not_shared_is_refused_even_when_it_is_the_only_one(
     workspace: TreeWorkspace, tmp_path: Path
 ) -> None:
     with pytest.raises(ForbiddenPath, match="host_roots"):
-        await InputSources(workspace, None, [], {}).check([planned(HostInput(PurePosixPath(tmp_path)), "work/x")])
+        await InputSources(workspace, None, [], {}).check([planned(PurePosixPath(tmp_path), "work/x")])
 
 
 async def test_an_input_keeps_to_the_version_that_is_written_down_for_its_place(workspace: TreeWorkspace) -> None:
     store = MemoryArtifactStore()
     for data in (b"0", b"1"):
         await store.put(SCOPE, "a", data)
-    source = ArtifactInput(ArtifactRef("a", None))
+    source = ArtifactRef("a", None)
     pinned = planned(source, "work/a", pin=True)
     assert build_pin_key(pinned, source) == "a -> work/a"
 

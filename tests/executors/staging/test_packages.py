@@ -800,6 +800,20 @@ def test_the_settings_of_uv_come_before_those_of_pip(tmp_path: Path) -> None:
     )
 
 
+def test_an_index_of_uv_without_a_url_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "uv").mkdir()
+    (tmp_path / "uv" / "uv.toml").write_text('[[index]]\nname = "x"\ndefault = true\n')
+    environment = {"XDG_CONFIG_HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    assert read_package_index(environment, tmp_path).find_hosts(npm=False)[0] == "pypi.org"
+
+
+def test_a_page_with_wheels_needs_a_valid_address(tmp_path: Path) -> None:
+    environment = {"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "https://me:s3cret@h.example:99999/wheels"}
+    with pytest.raises(InvalidArgument, match="not a URL") as raised:
+        read_package_index(environment, tmp_path)
+    assert "s3cret" not in str(raised.value)
+
+
 def test_logins_of_netrc_and_npmrc_are_used_for_their_hosts_only(tmp_path: Path) -> None:
     (tmp_path / ".netrc").write_text("machine pip.example login me password pw\n")
     (tmp_path / ".netrc").chmod(0o600)
@@ -842,6 +856,7 @@ def test_credentials_are_removed_from_addresses() -> None:
     assert hide_credentials("https://me:p/w@h.example/x") == "https://h.example/x"
     assert hide_credentials("me:pw@h.example/x") == "h.example/x"
     assert hide_credentials("https://h.example/x") == "https://h.example/x"
+    assert hide_credentials("https://h.example/x?next=http://token") == "https://h.example/x"
 
 
 # Hints.

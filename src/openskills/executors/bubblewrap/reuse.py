@@ -94,8 +94,8 @@ class _SandboxClient(InnerSupervisor):
         if not self._serving.done():
             self._serving.set_result(None)
 
-    def _disconnect(self) -> None:
-        super()._disconnect()
+    def close_nowait(self) -> None:
+        super().close_nowait()
         if not self._serving.done():
             self._serving.set_exception(ExecutorUnavailable("the supervisor of a sandbox ended before it was ready"))
             # Mark it as retrieved: without a waiter it needs no log message.

@@ -31,7 +31,7 @@ class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-def open_beneath(directory: int, path: str, flags: int, mode: int = 0, *, links: bool = True) -> int:
+def open_beneath(directory: int, path: str, flags: int, *, links: bool = True) -> int:
     """Open `path` relative to the descriptor `directory`, guaranteed to lie below it despite concurrent renames.
 
     Links are followed if they stay below; with `links=False`, or without `openat2`, never. Raises `ForbiddenPath` for
@@ -41,8 +41,8 @@ def open_beneath(directory: int, path: str, flags: int, mode: int = 0, *, links:
     if "\0" in path:
         raise InvalidArgument("path", f"{path!r} contains a NUL byte")
     if has_openat2():
-        return open_with_openat2(directory, path, flags, mode, links=links)
-    return open_stepwise(directory, path, flags, mode)
+        return open_with_openat2(directory, path, flags, links=links)
+    return open_stepwise(directory, path, flags)
 
 
 @contextmanager
@@ -64,10 +64,10 @@ def change_owner(stdio: Iterable[int], uid: int | None) -> None:
             os.fchown(descriptor, uid or -1, -1)
 
 
-def open_with_openat2(directory: int, path: str, flags: int, mode: int = 0, *, links: bool = True) -> int:
+def open_with_openat2(directory: int, path: str, flags: int, *, links: bool = True) -> int:
     """`open_beneath` with the system call `openat2`."""
     resolve = _BENEATH | _NO_MAGIC_LINKS | (0 if links else _NO_LINKS)
-    how = _OpenHow(_complete_flags(flags), mode, resolve)
+    how = _OpenHow(_complete_flags(flags), 0, resolve)
     number = 0
     for _ in range(_TRIES):
         descriptor, number = _call_openat2(directory, os.fsencode(path), how)
@@ -81,7 +81,7 @@ def open_with_openat2(directory: int, path: str, flags: int, mode: int = 0, *, l
     raise OSError(number, os.strerror(number), path)
 
 
-def open_stepwise(directory: int, path: str, flags: int, mode: int = 0) -> int:
+def open_stepwise(directory: int, path: str, flags: int) -> int:
     """`open_beneath` one path component at a time; no link is followed."""
     parts = path.split("/")
     if path.startswith("/") or ".." in parts:
@@ -91,10 +91,10 @@ def open_stepwise(directory: int, path: str, flags: int, mode: int = 0) -> int:
     current = os.open(".", _complete_flags(PATH_ONLY | os.O_DIRECTORY), dir_fd=directory)
     try:
         for part in parts:
-            below = _open_step(current, part, PATH_ONLY | os.O_DIRECTORY, 0, path)
+            below = _open_step(current, part, PATH_ONLY | os.O_DIRECTORY, path)
             os.close(current)
             current = below
-        return _open_step(current, last, flags, mode, path)
+        return _open_step(current, last, flags, path)
     finally:
         os.close(current)
 
@@ -134,9 +134,9 @@ def _complete_flags(flags: int) -> int:
     return flags | os.O_CLOEXEC | (0 if flags & PATH_ONLY else os.O_NOCTTY)
 
 
-def _open_step(current: int, part: str, flags: int, mode: int, path: str) -> int:
+def _open_step(current: int, part: str, flags: int, path: str) -> int:
     try:
-        return os.open(part, _complete_flags(flags | os.O_NOFOLLOW), mode, dir_fd=current)
+        return os.open(part, _complete_flags(flags | os.O_NOFOLLOW), dir_fd=current)
     except OSError as error:
         # With O_DIRECTORY, opening a link fails with ENOTDIR.
         if error.errno in (errno.ELOOP, errno.EMLINK) or (error.errno == errno.ENOTDIR and _is_link(current, part)):

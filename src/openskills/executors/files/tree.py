@@ -11,7 +11,7 @@ import stat
 import time
 import unicodedata
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path, PurePosixPath
@@ -125,7 +125,6 @@ class _FileWalk:
     def _is_full(self) -> bool:
         if len(self._found) > self._limit:
             self._found.pop()
-            self._complete = False
         elif self.entries <= self._max_entries:
             return False
         self._complete = False
@@ -246,11 +245,9 @@ class AtomicFileWriter:
         """Close the file; without `commit` it is removed."""
         os.close(self._descriptor)
         if self._temporary is not None:
-            try:
+            # A script can remove any file that it sees.
+            with suppress(FileNotFoundError):
                 os.unlink(self._temporary, dir_fd=self._parent)
-            except FileNotFoundError:
-                # A script can remove any file that it sees.
-                self._temporary = None
 
 
 _MAX_MARK_WAIT = 0.05

@@ -5,7 +5,6 @@ A run has a line for its start and one for its end, with the same `run`; without
 full disk cut short.
 """
 
-import fcntl
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from openskills.executors.spec import Command, CommandResult, Isolation
+from openskills.filesystem import lock_file
 from openskills.telemetry.context import trace_id
 from openskills.telemetry.mask import get_masker
 
@@ -157,19 +157,14 @@ class AuditLog:
             self._rotate()
 
     def _rotate(self) -> None:
-        descriptor = os.open(_sibling_path(self._path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # Another process may have rotated it. Processes with the old file open still write their line there.
-            with suppress(FileNotFoundError):
-                if self._path.stat().st_size <= self._max_bytes:
-                    return
-                for number in range(self._keep - 1, 0, -1):
-                    with suppress(FileNotFoundError):
-                        os.replace(_sibling_path(self._path, number), _sibling_path(self._path, number + 1))
-                os.replace(self._path, _sibling_path(self._path, 1))
-        finally:
-            os.close(descriptor)
+        # Another process may have rotated it. Processes with the old file open still write their line there.
+        with lock_file(_sibling_path(self._path, "lock")), suppress(FileNotFoundError):
+            if self._path.stat().st_size <= self._max_bytes:
+                return
+            for number in range(self._keep - 1, 0, -1):
+                with suppress(FileNotFoundError):
+                    os.replace(_sibling_path(self._path, number), _sibling_path(self._path, number + 1))
+            os.replace(self._path, _sibling_path(self._path, 1))
 
 
 def _sibling_path(path: Path, what: int | str) -> Path:

@@ -11,7 +11,6 @@ Durable lines survive a loss of power; all lines survive the end of the process.
 """
 
 import asyncio
-import base64
 import errno
 import fcntl
 import hashlib
@@ -21,6 +20,7 @@ import re
 import threading
 import time
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -234,7 +234,8 @@ class Journal:
     def _open(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._log = os.open(self._path, flags, 0o600)
-        data = _read_content(self._log)
+        with open(self._log, "rb", closefd=False) as file:
+            data = file.read()
         # Remove a partial line that a crash left.
         self._end = data.rfind(b"\n") + 1
         if self._end != len(data):
@@ -317,16 +318,6 @@ def _lock_journal(path: Path) -> int:
         os.close(descriptor)
         raise ExecutorUnavailable(f"the journal {path.parent} is in use by another process; try again later") from None
     return descriptor
-
-
-def _read_content(descriptor: int) -> bytes:
-    size = os.fstat(descriptor).st_size
-    pieces: list[bytes] = []
-    place = 0
-    while place < size and (piece := os.pread(descriptor, size - place, place)):
-        pieces.append(piece)
-        place += len(piece)
-    return b"".join(pieces)
 
 
 INLINE_BYTES = 256 * 1024
@@ -426,7 +417,7 @@ def _file_from_record(record: Mapping[str, Any]) -> OutputFile:
     data = record["data"]
     truncated = record["truncated"] or data is None
     return OutputFile(
-        record["path"], _decode_bytes(data or ""), record["size_bytes"], record["mime_type"], truncated=truncated
+        record["path"], b64decode(data or ""), record["size_bytes"], record["mime_type"], truncated=truncated
     )
 
 
@@ -458,15 +449,11 @@ def _record_from_stream(captured: CapturedOutput) -> dict[str, Any]:
 
 
 def _stream_from_record(record: Mapping[str, Any]) -> CapturedOutput:
-    return CapturedOutput(_decode_bytes(record["head"]), _decode_bytes(record["tail"]), record["cut"])
+    return CapturedOutput(b64decode(record["head"]), b64decode(record["tail"]), record["cut"])
 
 
 def _encode_bytes(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
-def _decode_bytes(text: str) -> bytes:
-    return base64.b64decode(text)
+    return b64encode(data).decode("ascii")
 
 
 _BEGAN_ELSEWHERE = "it began on another machine; it may have had effects and is not run again"
@@ -592,4 +579,4 @@ def build_fingerprint(request: RunRequest) -> str:
     stdin = hashlib.sha256(request.stdin).hexdigest()
     values |= {"request_id": None, "packages": None, "env": sorted(request.env.items()), "stdin": stdin}
     whole = repr(sorted(values.items()))
-    return base64.b64encode(hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()).decode()
+    return _encode_bytes(hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest())

@@ -387,11 +387,8 @@ class WorkspaceStore:
         self, progress: ProgressCallback | None = None, *, measure: Callable[[str], bool] = lambda _: True
     ) -> Sequence[WorkspaceInfo]:
         """Every workspace, most recently used first. The size of one whose key is not to be measured is 0."""
-        names = list(self._list_ids())
         found: list[WorkspaceInfo] = []
-        for done, name in enumerate(names):
-            if progress:
-                progress("looking at workspaces", done, len(names))
+        for name in self._iterate_ids("looking at workspaces", progress):
             with suppress(FileNotFoundError):  # removed meanwhile
                 found.append(self._read_info(name, measure))
         return sorted(found, key=lambda info: (info.idle, info.id))
@@ -431,10 +428,7 @@ class WorkspaceStore:
         removed: list[WorkspaceInfo] = []
         in_use: list[WorkspaceInfo] = []
         failures: list[str] = []
-        names = list(self._list_ids())
-        for done, name in enumerate(names):
-            if progress:
-                progress("removing workspaces", done, len(names))
+        for name in self._iterate_ids("removing workspaces", progress):
             try:
                 info = self._read_info(name, lambda _: False)
                 if info.in_use:
@@ -485,9 +479,9 @@ class WorkspaceStore:
         if directory.is_dir():
             return
         max_workspaces = self._quota.max_workspaces
-        if len(list(self._list_ids())) >= max_workspaces:
+        if len(self._list_ids()) >= max_workspaces:
             self.sweep()
-            if (count := len(list(self._list_ids()))) >= max_workspaces:
+            if (count := len(self._list_ids())) >= max_workspaces:
                 raise LimitExceeded(
                     f"there are {count:,} workspaces; the maximum is {max_workspaces:,}; remove some with "
                     "`openskills workspaces clean --older-than 1h`"
@@ -498,9 +492,18 @@ class WorkspaceStore:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.mkdir(mode=0o700, exist_ok=True)
 
-    def _list_ids(self) -> Iterator[str]:
-        with suppress(FileNotFoundError):
-            yield from (name for name in os.listdir(self._root) if _ID.fullmatch(name))
+    def _list_ids(self) -> Sequence[str]:
+        try:
+            return [name for name in os.listdir(self._root) if _ID.fullmatch(name)]
+        except FileNotFoundError:
+            return ()
+
+    def _iterate_ids(self, action: str, progress: ProgressCallback | None) -> Iterator[str]:
+        names = self._list_ids()
+        for done, name in enumerate(names):
+            if progress:
+                progress(action, done, len(names))
+            yield name
 
     def _exists(self, id_: str) -> bool:
         return bool(_ID.fullmatch(id_)) and (self._root / id_).is_dir()

@@ -67,20 +67,6 @@ class InputSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class ArtifactInput:
-    """An input from the artifact store."""
-
-    ref: ArtifactRef
-
-
-@dataclass(frozen=True, slots=True)
-class HostInput:
-    """An input from the host, by its absolute path."""
-
-    path: PurePosixPath
-
-
-@dataclass(frozen=True, slots=True)
 class WorkspaceInput:
     """An input that is already in the workspace; `skill` is the one it belongs to."""
 
@@ -88,7 +74,8 @@ class WorkspaceInput:
     skill: str | None = None
 
 
-InputSource = ArtifactInput | HostInput | WorkspaceInput
+InputSource = ArtifactRef | PurePosixPath | WorkspaceInput
+"""An artifact, the absolute path of a file or directory on the host, or a path in the workspace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +117,12 @@ def _parse_source(text: str, run_dir: str | None) -> tuple[InputSource, str]:
     match scheme.lower():
         case "artifact":
             ref = parse_ref(f"artifact://{rest}", field=field)
-            return ArtifactInput(ref), PurePosixPath(ref.name.removeprefix(USER_PREFIX)).name
+            return ref, PurePosixPath(ref.name.removeprefix(USER_PREFIX)).name
         case "host":
             if not rest.startswith("/"):
                 raise InvalidArgument(field, f"{text!r} is not absolute; use host:///path with three slashes")
             path = PurePosixPath("/") / parse_relative(rest.lstrip("/"), field=field)
-            return HostInput(path), path.name
+            return path, path.name
         case "workspace":
             where = normalize_path(expand_path(rest, run_dir=run_dir, field=field), field=field)
             return WorkspaceInput(where), PurePosixPath(where).name
@@ -166,6 +153,9 @@ def _read_text(given: Mapping[str, object], key: str) -> str:
 
 _MAX_FILES = 10_000
 
+Pins = MutableMapping[str, int]
+"""The pinned artifact versions, by `name -> destination`. The caller stores them with the session."""
+
 
 @dataclass(frozen=True, slots=True)
 class InputSources:
@@ -174,47 +164,47 @@ class InputSources:
     workspace: Workspace
     store: tuple[ArtifactStore, Scope] | None
     host_roots: Sequence[Path]
-    pins: Mapping[str, int]
+    pins: Pins
 
     async def check(self, planned: Sequence[InputPlan]) -> None:
         """Raise the error of any input before the first is staged. Files of earlier inputs need not exist yet."""
         for one in planned:
-            if isinstance(one.source, HostInput):
-                find_host_root(self.host_roots, one.source.path)
+            if isinstance(one.source, PurePosixPath):
+                find_host_root(self.host_roots, one.source)
         # A single input is checked anyway before it is written.
         for number, one in enumerate(planned) if len(planned) > 1 else ():
             await self._check_input(one, [earlier.to for earlier in planned[:number]])
 
-    def open_artifact(self, planned: InputPlan, source: ArtifactInput) -> AbstractAsyncContextManager[ArtifactReader]:
+    def open_artifact(self, planned: InputPlan, ref: ArtifactRef) -> AbstractAsyncContextManager[ArtifactReader]:
         """Open an artifact in the requested or pinned version."""
         if self.store is None:
             raise InvalidArgument("inputs.from", "artifacts are not available; configure an artifact store")
         artifacts, scope = self.store
-        name, version = source.ref
+        name, version = ref
         if version is None and planned.spec.pin:
-            version = self.pins.get(build_pin_key(planned, source))
+            version = self.pins.get(build_pin_key(planned, ref))
         return artifacts.open(scope, name, version)
 
-    async def open_host_files(self, source: HostInput) -> HostFiles:
+    async def open_host_files(self, path: PurePosixPath) -> HostFiles:
         """Open the files at a host path. The caller closes them."""
-        root, rest = find_host_root(self.host_roots, source.path)
+        root, rest = find_host_root(self.host_roots, path)
         return await run_in_thread(lambda: HostFiles(root, rest))
 
     async def _check_input(self, planned: InputPlan, coming: Sequence[str]) -> None:
         match planned.source:
-            case ArtifactInput():
+            case ArtifactRef():
                 async with self.open_artifact(planned, planned.source):
                     pass
-            case HostInput():
+            case PurePosixPath():
                 (await self.open_host_files(planned.source)).close()
             case WorkspaceInput(path=path):
                 if not any(f"{path}/".startswith(f"{to}/") or f"{to}/".startswith(f"{path}/") for to in coming):
                     await list_input_files(self.workspace, planned.source)
 
 
-def build_pin_key(planned: InputPlan, source: ArtifactInput) -> str:
+def build_pin_key(planned: InputPlan, ref: ArtifactRef) -> str:
     """The key of an input's pinned version: `name -> destination`."""
-    return f"{source.ref.name} -> {planned.to}"
+    return f"{ref.name} -> {planned.to}"
 
 
 async def list_input_files(workspace: Workspace, source: WorkspaceInput) -> list[str]:
@@ -239,9 +229,6 @@ async def list_input_files(workspace: Workspace, source: WorkspaceInput) -> list
         problem = f"{source.path!r} is neither a file nor a directory with files"
         raise InvalidArgument("inputs.from", problem) from error
 
-
-Pins = MutableMapping[str, int]
-"""The pinned artifact versions, by `name -> destination`. The caller stores them with the session."""
 
 _CHUNK = 1024 * 1024
 
@@ -282,10 +269,10 @@ async def stage_inputs(
         staged: list[StagedInput] = []
         for one in planned:
             match one.source:
-                case ArtifactInput():
-                    staged.append(await _stage_artifact(workspace, one, one.source, sources, pins))
-                case HostInput():
-                    staged.append(await _stage_host_files(workspace, one, one.source, sources))
+                case ArtifactRef():
+                    staged.append(await _stage_artifact(one, one.source, sources))
+                case PurePosixPath():
+                    staged.append(await _stage_host_files(one, one.source, sources))
                 case WorkspaceInput():
                     staged.append(await _stage_workspace_files(workspace, one, one.source))
         size = sum(one.size for one in staged)
@@ -294,21 +281,18 @@ async def stage_inputs(
     return staged
 
 
-async def _stage_artifact(
-    workspace: Workspace, planned: InputPlan, source: ArtifactInput, sources: InputSources, pins: Pins | None
-) -> StagedInput:
-    async with sources.open_artifact(planned, source) as reading:
-        await workspace.write(planned.to, reading.chunks)
+async def _stage_artifact(planned: InputPlan, ref: ArtifactRef, sources: InputSources) -> StagedInput:
+    async with sources.open_artifact(planned, ref) as reading:
+        await sources.workspace.write(planned.to, reading.chunks)
         artifact = reading.artifact
-    if planned.spec.pin and pins is not None:
-        pins[build_pin_key(planned, source)] = artifact.version
+    if planned.spec.pin:
+        sources.pins[build_pin_key(planned, ref)] = artifact.version
     return StagedInput(artifact.ref, planned.to, InputMode.COPY, size=artifact.size, warnings=_warn_if_copied(planned))
 
 
-async def _stage_host_files(
-    workspace: Workspace, planned: InputPlan, source: HostInput, sources: InputSources
-) -> StagedInput:
-    files = await sources.open_host_files(source)
+async def _stage_host_files(planned: InputPlan, path: PurePosixPath, sources: InputSources) -> StagedInput:
+    workspace = sources.workspace
+    files = await sources.open_host_files(path)
     size = 0
     try:
         if files.is_directory:

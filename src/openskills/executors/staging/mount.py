@@ -200,12 +200,11 @@ def materialize_snapshot(
         os.mkdir(aside, 0o700, dir_fd=skills)
         with auto_close(open_beneath(skills, aside, _READ, links=False)) as target:
             try:
-                size = _fill(source, target, owner)
-                venv = _add_workspace_links(target, owner)
-                size = WorkspaceUsage(size.bytes + venv.bytes, size.files + venv.files)
+                size, links = _fill(source, target, owner), _add_workspace_links(target, owner)
                 _set_access(target, 0o755, owner)
                 inode = os.fstat(target).st_ino
-                staged = StagedRecord(snapshot.digest, inode, mark(), size.bytes, size.files)
+                used = (size.bytes + links.bytes, size.files + links.files)
+                staged = StagedRecord(snapshot.digest, inode, mark(), *used)
                 _put_in_place(skills, aside, name)
             except BaseException:
                 remove_entry(skills, aside)

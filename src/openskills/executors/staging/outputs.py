@@ -206,7 +206,8 @@ async def _collect_files(
     warnings = [f"skipped: {skipped}" for skipped in listing.skipped]
     if not listing.complete:
         warnings.append(f"too many files; only the first {len(listing.files)} were collected")
-    plan = _plan_shares(spec, listing.files)
+    sizes = [min(info.size, spec.max_file_bytes) for info in listing.files]
+    plan = list(zip(listing.files, allot_bytes(sizes, spec.max_total_bytes if spec.inline else 0), strict=True))
     without = sum(not share and bool(info.size) for info, share in plan) if spec.inline else 0
     if without:
         limit = f"{spec.max_total_bytes:,} bytes in total"
@@ -253,12 +254,6 @@ async def save_outputs(
         watched.set({"workspace.artifacts": len(artifacts), "workspace.bytes": size})
     count(BYTES, size, flow="saved")
     return OutputSaveResult(tuple(artifacts), tuple(warnings))
-
-
-def _plan_shares(spec: OutputSpec, files: Sequence[FileInfo]) -> list[tuple[FileInfo, int]]:
-    """The number of bytes to read of each file."""
-    sizes = [min(info.size, spec.max_file_bytes) for info in files]
-    return list(zip(files, allot_bytes(sizes, spec.max_total_bytes if spec.inline else 0), strict=True))
 
 
 def allot_bytes(sizes: Sequence[int], total: int) -> list[int]:

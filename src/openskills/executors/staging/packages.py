@@ -222,11 +222,14 @@ def find_declared_packages(files: Mapping[str, bytes], *, script: str | None = N
     `files` has the skill's files by path, at least those of `find_declaration_files` and the script. A script whose
     inline metadata has dependencies needs exactly these. Raises `InvalidArgument` for an invalid declaration.
     """
-    metadata = _read_metadata(files, script) if script is not None else None
-    if script is not None and metadata is not None and metadata.dependencies:
-        lines, warnings = _select_requirements(metadata.dependencies, script)
-        packages = PackageSet(lines, requires_python=metadata.requires_python)
-        return DeclaredPackages(packages, (posixpath.normpath(script),) if lines else (), warnings)
+    if script is not None:
+        name = posixpath.normpath(script)
+        # The script may have another encoding; the block is ASCII in all common ones.
+        metadata = parse_script_metadata(files.get(name, b"").decode("utf-8", "replace"), name=name)
+        if metadata is not None and metadata.dependencies:
+            lines, warnings = _select_requirements(metadata.dependencies, script)
+            packages = PackageSet(lines, requires_python=metadata.requires_python)
+            return DeclaredPackages(packages, (name,) if lines else (), warnings)
     found, sources, warnings = PackageSet(), list[str](), list[str]()
     for directory in _DIRECTORIES:
         name = f"{directory}{REQUIREMENTS}"
@@ -276,12 +279,6 @@ def find_command_script(command: str | Sequence[str]) -> str | None:
         return find_script(shlex.split(command))
     except ValueError:
         return None
-
-
-def _read_metadata(files: Mapping[str, bytes], script: str) -> ScriptMetadata | None:
-    name = posixpath.normpath(script)
-    # The script may have another encoding; the block is ASCII in all common ones.
-    return parse_script_metadata(files.get(name, b"").decode("utf-8", "replace"), name=name)
 
 
 def _read_requirements(files: Mapping[str, bytes], first: str) -> tuple[PackageSet, tuple[str, ...]]:

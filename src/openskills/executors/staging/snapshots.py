@@ -10,7 +10,6 @@ import os
 import re
 import secrets
 import stat
-import threading
 import time
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
@@ -19,9 +18,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded, SkillError
-from openskills.executors.files.descriptors import auto_close, open_beneath, remove_entry
+from openskills.executors.files.descriptors import auto_close, delete_tree, open_beneath, remove_entry
 from openskills.executors.spec import RESERVED, SkillSnapshot
-from openskills.filesystem import TEMPORARY_PREFIX, replace_file, write_all
+from openskills.filesystem import TEMPORARY_PREFIX, flush_directory, replace_file, write_all
 from openskills.paths import open_inside, to_printable
 from openskills.skillmd.rules.specification import describe_unsafe
 
@@ -346,8 +345,8 @@ class SnapshotStore:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._records = SnapshotRecords(root / ".records")
+        # Used by several threads: each operation on it is atomic.
         self._known: dict[str, SnapshotRecord] = {}
-        self._lock = threading.Lock()
 
     def path(self, digest: str) -> Path:
         """The path of the snapshot with this digest, which need not exist. Raises `InvalidArgument`."""
@@ -370,8 +369,7 @@ class SnapshotStore:
         if record is None or record.items != items or not record.settled or not self._has_snapshot(record.digest):
             record = self._build(folder, items, settled=all(is_settled(item.stamp, now) for item in items))
             self._records.put(folder, record)
-            with self._lock:
-                self._known[folder] = record
+            self._known[folder] = record
         return SkillSnapshot(name, record.digest, record.files, record.size, _describe_exclusions(items))
 
     def add(self, folder: Path) -> str:
@@ -394,13 +392,9 @@ class SnapshotStore:
         return removed
 
     def _find_record(self, folder: str) -> SnapshotRecord | None:
-        with self._lock:
-            record = self._known.get(folder)
-        if record is None:
-            record = self._records.get(folder)
-            if record is not None:
-                with self._lock:
-                    self._known[folder] = record
+        record = self._known.get(folder)
+        if record is None and (record := self._records.get(folder)) is not None:
+            self._known[folder] = record
         return record
 
     def _has_snapshot(self, digest: str) -> bool:
@@ -420,8 +414,7 @@ class SnapshotStore:
             copy = copy_entries(folder, items, aside)
             self._publish(aside, copy.digest)
         finally:
-            with auto_close(os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
-                remove_entry(root, aside.name)
+            delete_tree(aside)
         return SnapshotRecord(items, copy.digest, copy.files, copy.size, settled)
 
     def _publish(self, aside: Path, digest: str) -> None:
@@ -433,8 +426,7 @@ class SnapshotStore:
             os.rename(aside, target)
         if not target.is_dir():
             raise SkillError(f"cannot store a snapshot in {self._root}; is the disk full?")
-        with auto_close(os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
-            os.fsync(root)
+        flush_directory(self._root)
 
 
 def check_skill_name(name: str) -> str:
