@@ -12,14 +12,13 @@ import httpx2
 import pytest
 
 from openskills.cli.ui import create_link
-from openskills.host.auth import revoke_key
 from openskills.host.client.client import Client
 from openskills.host.parts import HostOptions
 from openskills.project import SkillGrants
 from openskills.settings import Settings
 from tests.conftest import RequireProgram
 from tests.host.host_process import host_process, variables
-from tests.host.hosting import Served, eventually, key_in, served, settings_in
+from tests.host.hosting import Served, eventually, key_in, revoke_key, served, settings_in
 
 SCRIPT = """\
 import sys, time

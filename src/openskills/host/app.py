@@ -249,10 +249,7 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
 async def _end_invalid(parts: HostParts) -> None:
     while True:
         await asyncio.sleep(_KEY_CHECK_INTERVAL)
-        try:
-            await parts.end_invalid()
-        except SkillError as error:
-            _log.warning("cannot end the commands of revoked keys, trying again: %s", error.message)
+        await parts.end_invalid()
 
 
 async def _remove_leftovers() -> None:

@@ -304,6 +304,12 @@ def select_grants(
     return {skill.name: combine_grants(grants, skill.name) for skill in own} if grants else {}
 
 
+def select_secrets(grants: Mapping[str, SkillGrants], settings: Settings) -> dict[str, str]:
+    """The values of all secrets that are granted, of those that the host has."""
+    names = {name for granted in grants.values() for name in granted.secrets}
+    return {name: value for name, value in settings.environment.items() if name in names}
+
+
 def check_background_limit(host: Host, principal: Principal, running: int) -> None:
     """Raise `TooManyRequests` if a caller has as many commands, or turns, as it may have: half of the capacity."""
     limit = max(host.capacity // 2, 1)
@@ -328,7 +334,7 @@ class HostCommands:
 
     def __init__(self, settings: Settings, options: CommandOptions, host: Host, runs: Runs) -> None:
         self._settings = settings
-        self._options = options
+        self.options = options
         self._host = host
         self._runs = runs
         self._opening = asyncio.Lock()
@@ -346,7 +352,7 @@ class HostCommands:
         """
         self._check_workers()
         arguments = _parse_command(asked)
-        caller = HostCaller(self._host, principal, _check_name(workspace))
+        caller = HostCaller(self._host, principal, check_name("workspace", workspace))
         own = sum(one.name == principal.name for one in self._callers.values())
         check_background_limit(self._host, principal, own)
         shown = arguments.skill
@@ -398,10 +404,10 @@ class HostCommands:
 
     async def list_skills(self, principal: Principal) -> Sequence[CommandSkill]:
         """The skills whose commands a caller may run, by name."""
-        if self._options.workers > 1:
+        if self.options.workers > 1:
             return ()
-        caller, catalogs = HostCaller(self._host, principal), self._options.catalogs
-        owner, is_open = catalogs.find_owner(principal), self._options.is_served or principal.has_role("admin")
+        caller, catalogs = HostCaller(self._host, principal), self.options.catalogs
+        owner, is_open = catalogs.find_owner(principal), self.options.is_served or principal.has_role("admin")
         found = [
             CommandSkill(skill.name, skill.description)
             for skill in (await catalogs.open_catalog(owner)).snapshot.skills
@@ -421,19 +427,19 @@ class HostCommands:
 
     async def _find_skill(self, principal: Principal, name: str) -> "tuple[Skill, str]":
         """A skill, and the owner if it is a private upload."""
-        catalogs = self._options.catalogs
+        catalogs = self.options.catalogs
         found = await catalogs.find_private(principal, name)
         if found is None:
             owner = catalogs.find_owner(principal)
             try:
                 skill = (await catalogs.open_catalog(owner)).snapshot.get(name)
             except UnknownSkill:
-                if not self._options.is_served:
+                if not self.options.is_served:
                     principal.require_role("admin")
                 raise
             found = skill, owner if catalogs.is_private(skill, owner) else ""
         skill, owner = found
-        if not owner and not self._options.is_served:
+        if not owner and not self.options.is_served:
             principal.require_role("admin")
         if not HostCaller(self._host, principal).can_use(skill.name):
             raise Forbidden(f"the key {principal.name!r} has no scope for {skill.name!r}", scope=skill.name)
@@ -460,7 +466,7 @@ class HostCommands:
     @asynccontextmanager
     async def use_workspace(self, principal: Principal, name: str) -> AsyncGenerator[Workspace]:
         """A workspace of the caller, for its files; it is created if missing. Raises `SkillError`."""
-        caller = HostCaller(self._host, principal, _check_name(name))
+        caller = HostCaller(self._host, principal, check_name("workspace", name))
         _, pool = await self._enter(principal, name)
         await self._check_quota(principal, name)
         async with pool.use(caller, caller.session) as session:
@@ -538,7 +544,7 @@ class HostCommands:
 
         Raises `RequestInFlight` while a command runs in it.
         """
-        self._check_idle(principal.name, _check_name(name), "cancel it first")
+        self._check_idle(principal.name, check_name("workspace", name), "cancel it first")
         runtime, _ = await self._enter(principal, name)
         for _, pool in self._opened.values():
             await pool.close_session(principal.name, name)
@@ -582,7 +588,7 @@ class HostCommands:
 
     async def _has_workspace(self, principal: Principal, name: str) -> bool:
         """Whether a workspace exists. Raises like `use_workspace`, which would create it."""
-        await self._enter(principal, _check_name(name))
+        await self._enter(principal, check_name("workspace", name))
         if self._find_open(principal.name, name) is not None:
             return True
         found = await asyncio.to_thread(_list_workspaces, self._settings, principal.name)
@@ -601,13 +607,13 @@ class HostCommands:
             raise Forbidden(f"quota exceeded: {used}; {fix}", quota="workspaces")
 
     def _check_workers(self) -> None:
-        if self._options.workers > 1:
+        if self.options.workers > 1:
             raise ExecutorUnavailable("commands need a host with --workers 1, because workers do not share workspaces")
 
     async def _open(self, principal: Principal, owner: str) -> "tuple[SkillRuntime, SessionPool]":
         self._check_workers()
         # Also if it is open: that looks for changes on disk.
-        catalog = await self._options.catalogs.open_catalog(owner)
+        catalog = await self.options.catalogs.open_catalog(owner)
         async with self._opening:
             if self._executor is None:
                 self._executor = await asyncio.to_thread(_open_executor, self._settings)
@@ -615,7 +621,7 @@ class HostCommands:
                 await self._make_room()
                 # Importing the runtime takes a moment.
                 self._opened[owner] = await asyncio.to_thread(
-                    _open_runtime, self._settings, self._options, catalog, self._executor, has_grants=not owner
+                    _open_runtime, self._settings, self.options, catalog, self._executor, has_grants=not owner
                 )
             self._opened.move_to_end(owner)
             found = self._opened[owner]
@@ -673,19 +679,17 @@ def _open_runtime(
     from openskills.session.state import LoadMode
 
     grants = select_grants(catalog.snapshot.skills, options.grants, options.uploads) if has_grants else {}
-    named = {name for granted in grants.values() for name in granted.secrets}
     plain = SessionOptions(load_mode=LoadMode.SESSION, require_loaded=False, install=options.install)
     # The caller writes the command, so that it could read all that a skill is granted.
-    granted = replace(
-        plain, grants=grants, secrets={name: value for name, value in settings.environment.items() if name in named}
-    )
+    granted = replace(plain, grants=grants, secrets=select_secrets(grants, settings))
     runtime = SkillRuntime(catalog, executor, settings=settings, options=plain)
     return runtime, SessionPool(runtime, plain, app=_APP, agent="host", admin_options=granted)
 
 
-def _check_name(name: str) -> str:
+def check_name(field: str, name: str) -> str:
+    """The name of a workspace. Raises `InvalidArgument`."""
     if _WORKSPACE_NAME.fullmatch(name) is None:
-        raise InvalidArgument("workspace", f"invalid name {name[:100]!r}: use up to 64 letters, digits, ., - and _")
+        raise InvalidArgument(field, f"invalid name {name[:100]!r}: use up to 64 letters, digits, ., - and _")
     return name
 
 

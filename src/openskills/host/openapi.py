@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from openskills.errors import InvalidArgument
-from openskills.host.auth import OWNER_MARK
+from openskills.host.auth import OWNER_MARK, Principal
 from openskills.host.model import MAX_TRACE_ID_LENGTH, RESULT_SCHEMA, Registration
 from openskills.host.registry.manifest import ID_PATTERN
-from openskills.host.registry.registry import RegistryEntry, build_tool_names
+from openskills.host.registry.registry import Registry, RegistryEntry, build_tool_names
 from openskills.host.registry.scripts import SkippedFile
 from openskills.host.runners.kinds import describe_isolation
 from openskills.settings import Settings
@@ -38,6 +38,14 @@ def build_tools(registrations: Iterable[Registration], form: str, *, known: Iter
     # Private skills come last here, so that they win.
     winners = {plain[one.id]: one for one in sorted(offered, key=lambda one: OWNER_MARK in one.id)}
     return [made(one, plain[one.id]) for one in offered if winners[plain[one.id]] is one]
+
+
+def list_tools(registry: Registry, principal: Principal, form: str) -> list[dict[str, Any]]:
+    """The ready skills that a caller may invoke, as tools. Raises like `build_tools`."""
+    entries = registry.list_entries()
+    ready = {entry.id for entry in entries if entry.status == "ready" and principal.can_invoke(entry.id)}
+    offered = [one for one in registry.list_registrations() if one.id in ready]
+    return build_tools(offered, form, known=[entry.id for entry in entries if principal.can_see(entry.id)])
 
 
 def _to_openai(registration: Registration, name: str) -> dict[str, Any]:

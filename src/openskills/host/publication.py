@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.publish import (
@@ -33,8 +33,8 @@ from openskills.errors import InvalidArgument, UnsupportedMedia
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import ANONYMOUS, Principal, is_loopback
+from openskills.host.commands import HostCaller
 from openskills.host.http import HttpExchange, HttpRefusal, HttpResponse, build_document, trace_headers
-from openskills.host.mcp import HostCaller
 from openskills.host.parts import HostParts
 from openskills.host.routes import PublicRouteHandler
 from openskills.settings import Settings
@@ -90,7 +90,7 @@ class PublishedSkills:
 
     async def open_catalog(self, parts: HostParts, principal: Principal) -> PublishedCatalog:
         """The skills of the host and the uploads that a caller may see, as they are on disk now."""
-        directories = tuple(parts.list_skill_directories(parts.find_upload_owner(principal)))
+        directories = tuple(parts.list_skill_directories(parts.catalogs.find_owner(principal)))
         async with self._lock:
             if not self._catalogs:
                 parts.on_reload.append(self._invalidate)
@@ -171,9 +171,8 @@ class PublishedSkills:
 
     async def search(self, exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
         """`?q=WORDS&limit=N&owner=TEAM`, for `npx skills find`."""
-        query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        words, owner = query.get("q", [""])[-1], query.get("owner", [""])[-1]
-        limit = _parse_limit(query.get("limit", ["20"])[-1])
+        query = exchange.read_query()
+        words, owner, limit = query.get("q", ""), query.get("owner", ""), _parse_limit(query.get("limit", "20"))
         url = find_public_url(exchange, parts)
         publication = await self.find(parts, principal)
         snapshot = (await self.open_catalog(parts, principal)).catalog.snapshot

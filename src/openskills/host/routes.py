@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import parse_qs
 
 import orjson
 
@@ -52,9 +51,9 @@ from openskills.host.openapi import (
     MAX_MESSAGE_CHARS,
     MAX_MESSAGE_FILES,
     build_openapi,
-    build_tools,
     describe_skill,
     describe_skipped,
+    list_tools,
 )
 from openskills.host.parts import HostParts
 from openskills.host.registry.registry import RegistryEntry
@@ -185,12 +184,8 @@ async def show_skill(exchange: HttpExchange, parts: HostParts, principal: Princi
 
 async def export_tools(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """Ready skills as tools for models: `?format=openai|openai-chat|anthropic|mcp`."""
-    form = read_query(exchange).get("format", "openai")
-    entries = parts.registry.list_entries()
-    ready = {entry.id for entry in entries if entry.status == "ready"}
-    offered = [one for one in parts.registry.list_registrations() if one.id in ready and principal.can_invoke(one.id)]
-    made = build_tools(offered, form, known=[entry.id for entry in entries if principal.can_see(entry.id)])
-    return _respond_with(exchange, {"format": form, "tools": made})
+    form = exchange.read_query().get("format", "openai")
+    return _respond_with(exchange, {"format": form, "tools": list_tools(parts.registry, principal, form)})
 
 
 async def serve_console(exchange: HttpExchange, parts: HostParts | None) -> HttpResponse | None:
@@ -211,7 +206,7 @@ _DAY = 24 * 60 * 60.0
 
 async def list_runs(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """The runs and calls of the caller, newest first: `?skill=&state=&since=&until=&text=&before=&limit=`."""
-    query = read_query(exchange)
+    query = exchange.read_query()
     limit = _read_number(query, "limit", 50, MAX_PAGE, 1)
     await parts.history.recover()
     found = await parts.runs.list(read_run_filter(query, find_owner(principal)), limit=limit)
@@ -222,7 +217,7 @@ async def list_runs(exchange: HttpExchange, parts: HostParts, principal: Princip
 
 async def show_run_series(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """Calls, errors, p50 and p95 over time: `?buckets=` and the filters of `list_runs`; by default of the last day."""
-    query = read_query(exchange)
+    query = exchange.read_query()
     wanted = read_run_filter(query, find_owner(principal))
     until = wanted.until or time.time()
     since = wanted.since if wanted.since is not None else until - _DAY
@@ -236,7 +231,7 @@ async def show_run_series(exchange: HttpExchange, parts: HostParts, principal: P
 
 async def compare_two_runs(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """What differs between the runs `?a=` and `?b=`."""
-    query = read_query(exchange)
+    query = exchange.read_query()
     for name in ("a", "b"):
         if not query.get(name):
             raise InvalidArgument(name, "required; send the ids of two runs as a and b")
@@ -247,12 +242,6 @@ async def compare_two_runs(exchange: HttpExchange, parts: HostParts, principal: 
 def find_owner(principal: Principal) -> str | None:
     """Whose runs a caller may see: its own; all if it may manage the host."""
     return None if principal.has_role("admin") else principal.name
-
-
-def read_query(exchange: HttpExchange) -> dict[str, str]:
-    """The parameters of a request; the last one of each name counts."""
-    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    return {name: values[-1] for name, values in query.items()}
 
 
 def read_run_filter(query: Mapping[str, str], owner: str | None) -> RunFilter:
@@ -448,7 +437,7 @@ async def stream_run_events(exchange: HttpExchange, parts: HostParts, principal:
     `?after=` is for clients that cannot send the header with their first request.
     """
     run_id = _get_path_value(exchange, "run_id")
-    after = _parse_event_id(exchange.header(b"last-event-id") or read_query(exchange).get("after"))
+    after = _parse_event_id(exchange.header(b"last-event-id") or exchange.read_query().get("after"))
     # Before the stream starts: afterwards a 404 could not be sent.
     await parts.runs.get(run_id, principal=find_owner(principal))
     await stream_events(exchange, parts, _run_events(parts, run_id, after, principal))
@@ -533,7 +522,7 @@ async def handle_conversations(exchange: HttpExchange, parts: HostParts, princip
         response = _respond_with(exchange, made.to_dict(), status=201)
         response.headers.append((b"location", f"/conversations/{made.id}".encode("latin-1")))
         return response
-    query = read_query(exchange)
+    query = exchange.read_query()
     found, more = await parts.conversations.list(
         principal,
         search=query.get("search", ""),
@@ -722,7 +711,7 @@ async def show_request(exchange: HttpExchange, parts: HostParts, principal: Prin
     params = exchange.scope["path_params"]
     found = await parts.conversations.read_requests(principal, params["conversation_id"])
     wanted, before, body = select_request(found, params["number"])
-    if read_query(exchange).get("raw") == "1":
+    if exchange.read_query().get("raw") == "1":
         answer = _build_response(exchange, body, JSON_CONTENT_TYPE)
         answer.headers.extend(FILE_HEADERS)
         return answer
@@ -743,7 +732,7 @@ _INLINE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 async def download_file(exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
     """An artifact or attachment of a conversation: `?version=N`, by default the latest. Images can be shown inline."""
-    params, query = exchange.scope["path_params"], read_query(exchange)
+    params, query = exchange.scope["path_params"], exchange.read_query()
     head = await parts.conversations.get(principal, params["conversation_id"])
     version = _read_number(query, "version", 0, 10**9 - 1) if "version" in query else None
     scope = ArtifactScope(head.key.app, head.key.user, head.key.session)
