@@ -236,6 +236,10 @@ class HttpExchange:
         """The parameters of the URL; the last one of each name counts."""
         return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
+    def build_refusal(self, failure: Failure, *, skill_id: str = "") -> HttpResponse:
+        """The response to this request if it does not reach a skill."""
+        return build_refusal(failure, self.trace, skill_id=skill_id, latency_ms=self.latency_ms)
+
     async def send_response(self, answer: HttpResponse, *, close: bool = False) -> None:
         self.answered = True
         headers = [*answer.headers, (b"connection", b"close")] if close else answer.headers

@@ -16,7 +16,7 @@ from openskills.host.commands import MAX_UPLOAD_BYTES
 from openskills.host.console.pages import PageRequest
 from openskills.host.console.runs import format_command, load_run
 from openskills.host.http import HttpRefusal, HttpResponse, stream_body
-from openskills.host.invoke import RunStarter
+from openskills.host.invoke import start_run
 from openskills.host.registry.registry import RegistryEntry
 from openskills.host.service import InvokeRequest, check_scope
 from openskills.host.strict_json import read_json
@@ -125,7 +125,7 @@ async def call_skill(request: PageRequest) -> HttpResponse:
         trace = request.exchange.trace
         asked = InvokeRequest(entry.id, value, trace.id, request.caller, time.perf_counter(), text.encode())
         asked = asked._replace(traceparent=trace.here, parent=trace.parent)
-        run = await RunStarter(request.host.host, request.host.runs).start_run(asked)
+        run = await start_run(request.host.host, request.host.runs, asked)
     except HttpRefusal as refused:
         other = [{"pointer": "", "message": refused.failure.message}]
         errors = cast("list[dict[str, str]]", refused.failure.details.get("errors") or other)
