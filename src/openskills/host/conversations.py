@@ -18,6 +18,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -189,7 +190,6 @@ class Conversations:
         self.approval_timeout = APPROVAL_TIMEOUT
         self._opening = asyncio.Lock()
         self._store: SessionStore | None = None
-        self._artifacts: ArtifactStore | None = None
         self._runtime: SkillRuntime | None = None
         self._executor: Executor | None = None
         self._is_isolated = False
@@ -208,12 +208,10 @@ class Conversations:
             self._store = open_session_store(self._settings.host_database, self._settings)
         return self._store
 
-    @property
+    @cached_property
     def artifacts(self) -> ArtifactStore:
         """The artifact store, which `openskills chat` uses, too."""
-        if self._artifacts is None:
-            self._artifacts = open_artifact_store(None, self._settings)
-        return self._artifacts
+        return open_artifact_store(None, self._settings)
 
     def list_models(self) -> list[str]:
         """The models that conversations may use; the first one is the default."""
@@ -364,7 +362,8 @@ class Conversations:
                 raise RequestInFlight("another message was sent to this conversation; read it again") from None
             raise
         accepted.set_result(None)
-        self._notify()
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
         return run
 
     async def end_invalid(self, is_over: Callable[[object], bool]) -> None:
@@ -442,10 +441,6 @@ class Conversations:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_SECONDS):
                     await changed.wait()
-
-    def _notify(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
 
     async def close(self) -> None:
         """Close the stores and all commands. The runs have ended."""
