@@ -28,15 +28,16 @@ from openskills.errors import (
     UnknownRun,
     UnknownSkill,
 )
+from openskills.executors.open import open_executor
 from openskills.executors.protocol import Executor, Process, Workspace, WorkspaceFileReader
 from openskills.executors.requests import RunResult
 from openskills.executors.spec import INPUTS, OUT, SKILLS, WORK, EndReason, FileInfo, OutputStream, TerminalSize
 from openskills.executors.staging.outputs import OutputSpec
-from openskills.executors.terminal import ScreenSnapshot, ScreenViewer
+from openskills.executors.terminal import ScreenViewer
 from openskills.host import http
 from openskills.host.auth import OWNER_MARK, Principal
 from openskills.host.console.access import Console
-from openskills.host.history import MAX_CONTENT_BYTES, new_run_id
+from openskills.host.history import new_run_id
 from openskills.host.http import HttpRefusal, Trace
 from openskills.host.model import (
     Call,
@@ -46,6 +47,7 @@ from openskills.host.model import (
     Outcome,
     Registration,
     SkillOutputEvent,
+    SkillRunner,
     failure_outcome,
     success_outcome,
 )
@@ -90,8 +92,8 @@ _START_SECONDS = 600.0
 """Seconds that a command may wait for a slot, its packages and its sandbox, besides its own timeout."""
 
 
-class LiveCommand:
-    """One command of a skill; implements `SkillRunner` for its run. `screen` is that of a program with a terminal."""
+class LiveCommand(SkillRunner):
+    """One command of a skill, as the runner of its run. `screen` is that of a program with a terminal."""
 
     def __init__(
         self, session: AbstractAsyncContextManager["SkillSession"], arguments: "ExecArguments", *, interactive: bool
@@ -103,15 +105,6 @@ class LiveCommand:
         self._viewer: ScreenViewer | None = None
         self._settled = asyncio.Event()
         """Set when the process exists, and when the command has ended without one."""
-
-    async def prepare(self, registration: Registration) -> None:
-        """See `SkillRunner.prepare`. Nothing to do."""
-
-    async def forget(self, skill_id: str) -> None:
-        """See `SkillRunner.forget`. Nothing to do."""
-
-    async def close(self) -> None:
-        """See `SkillRunner.close`. Nothing to do: the run is cancelled."""
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:  # noqa: ARG002 - of the protocol
         """Run the command; its output goes to the listener as it comes."""
@@ -180,7 +173,9 @@ class LiveCommand:
     async def read_screen(self) -> dict[str, Any] | None:
         """What the terminal shows; None without one, and for a program that only writes line by line."""
         found = None if self._viewer is None else await self._viewer.read_screen()
-        return None if found is None else _describe_screen(found)
+        if found is None:
+            return None
+        return {"lines": found.lines, "row": found.row, "column": found.column, "has_gap": found.has_gap}
 
     async def _wait_for_process(self) -> Process:
         try:
@@ -234,10 +229,6 @@ def _build_outcome(result: RunResult, data: Mapping[str, Any]) -> Outcome:
     else:
         code, reason, message = 502, "COMMAND_FAILED", f"the command exited with status {ended.exit_code}"
     return failure_outcome(Failure(code, message, {"reason": reason, "retryable": False, **data}), notes=notes)
-
-
-def _describe_screen(found: ScreenSnapshot) -> dict[str, Any]:
-    return {"lines": found.lines, "row": found.row, "column": found.column, "has_gap": found.has_gap}
 
 
 class HostCaller:
@@ -341,7 +332,6 @@ class HostCommands:
         self._executor: Executor | None = None
         self._opened: OrderedDict[str, tuple[SkillRuntime, SessionPool]] = OrderedDict()
         self._live: dict[str, LiveCommand] = {}
-        self._callers: dict[str, Principal] = {}
         self._places: dict[str, _CommandPlace] = {}
 
     async def start(self, principal: Principal, workspace: str, asked: Mapping[str, Any], trace: Trace) -> Run:
@@ -353,7 +343,7 @@ class HostCommands:
         self._check_workers()
         arguments = _parse_command(asked)
         caller = HostCaller(self._host, principal, check_name("workspace", workspace))
-        own = sum(one.name == principal.name for one in self._callers.values())
+        own = sum(place.principal.name == principal.name for place in self._places.values())
         check_background_limit(self._host, principal, own)
         shown = arguments.skill
         skill, owner = await self._find_skill(principal, shown)
@@ -386,21 +376,23 @@ class HostCommands:
                 return (await self._host.perform(asked._replace(registration=registration, runner=command))).result
             finally:
                 del self._live[run_id]
-                self._callers.pop(run_id, None)
-                self._places.pop(run_id, None)
+                del self._places[run_id]
 
-        self._callers[run_id] = principal
-        self._places[run_id] = _CommandPlace(principal.name, caller.session, owner)
-        return await self._runs.start(
-            make,
-            skill_id=shown,
-            trace_id=trace.id,
-            principal=principal.name,
-            version=registration.version,
-            run_id=run_id,
-            kind=COMMAND_KIND,
-            request=body if len(body) <= MAX_CONTENT_BYTES else None,
-        )
+        self._places[run_id] = _CommandPlace(principal, caller.session, owner)
+        try:
+            return await self._runs.start(
+                make,
+                skill_id=shown,
+                trace_id=trace.id,
+                principal=principal.name,
+                version=registration.version,
+                run_id=run_id,
+                kind=COMMAND_KIND,
+                request=body,
+            )
+        except BaseException:
+            del self._places[run_id]
+            raise
 
     async def list_skills(self, principal: Principal) -> Sequence[CommandSkill]:
         """The skills whose commands a caller may run, by name."""
@@ -529,7 +521,7 @@ class HostCommands:
 
     async def end_invalid(self, is_over: Callable[[object], bool]) -> None:
         """Cancel the commands, and close the workspaces, of callers who are no longer valid."""
-        for run_id in [run_id for run_id, principal in self._callers.items() if is_over(principal)]:
+        for run_id in [run_id for run_id, place in self._places.items() if is_over(place.principal)]:
             with suppress(UnknownRun):
                 await self._runs.cancel(run_id)
         for _, pool in list(self._opened.values()):
@@ -563,7 +555,7 @@ class HostCommands:
     def _check_idle(self, user: str, name: str, fix: str, *, besides: str | None = None) -> None:
         """Raise `RequestInFlight` if a command runs in a workspace, unless it is one of the runtime `besides`."""
         for place in self._places.values():
-            if (place.user, place.workspace) == (user, name) and place.owner != besides:
+            if (place.principal.name, place.workspace) == (user, name) and place.owner != besides:
                 raise RequestInFlight(f"a command is running in the workspace {name!r}; {fix}")
 
     def _find_open(self, user: str, name: str) -> str | None:
@@ -616,7 +608,7 @@ class HostCommands:
         catalog = await self.options.catalogs.open_catalog(owner)
         async with self._opening:
             if self._executor is None:
-                self._executor = await asyncio.to_thread(_open_executor, self._settings)
+                self._executor = await asyncio.to_thread(open_executor, self._settings.executor, self._settings)
             if owner not in self._opened:
                 await self._make_room()
                 # Importing the runtime takes a moment.
@@ -642,9 +634,9 @@ class HostCommands:
 
 
 class _CommandPlace(NamedTuple):
-    """Where a command runs: the workspace of a user, in the runtime of an owner of private uploads."""
+    """Where a command runs: the workspace of a caller, in the runtime of an owner of private uploads."""
 
-    user: str
+    principal: Principal
     workspace: str
     owner: str
 
@@ -662,12 +654,6 @@ def _list_workspaces(settings: Settings, user: str, *, measure: bool = False) ->
     store = WorkspaceStore(settings.state_dir / "workspaces")
     found = store.list(measure=(lambda key: parse(key) is not None) if measure else lambda _: False)
     return [(name, info) for info in found if (name := parse(info.key)) is not None]
-
-
-def _open_executor(settings: Settings) -> Executor:
-    from openskills.executors.open import open_executor
-
-    return open_executor(settings.executor, settings)
 
 
 def _open_runtime(
