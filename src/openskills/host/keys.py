@@ -166,8 +166,7 @@ def open_key_store(settings: Settings, database: Database | None = None) -> KeyF
     if settings.host_database is None:
         return KeyFile(settings.host_keys)
     place = find_database(settings)
-    used = database or Database(place)
-    return KeyTable(used, getattr(place, "place", ""))
+    return KeyTable(database or Database(place), getattr(place, "place", ""))
 
 
 class HostKeys(KeyStore):

@@ -213,18 +213,18 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     host = Host(registry, runners, admission, secrets=settings.environment, observers=tuple(observers))
     metrics.count_with(lambda: host.in_flight)
     keys = settings.host_keys if settings.host_database is None else None
-    rings = (KeyRing.open(keys, required=True), KeyRing.open(keys, required=True), KeyRing.open(keys))
+    required, optional = KeyRing.open(keys, required=True), KeyRing.open(keys)
     if keys is None:
-        for ring in rings:
-            ring.update(stored_keys)
+        required.update(stored_keys)
+        optional.update(stored_keys)
     skills = options.skills if uploads is None else (uploads.get_live(SHARED), *options.skills)
-    console = Console(settings, skills, start, rings[0], trusted=options.trusted, uploads=uploads)
+    console = Console(settings, skills, start, required, trusted=options.trusted, uploads=uploads)
     closing.push_async_callback(console.close)
     allowed = CommandOptions(
         console, bool(options.skills), options.grants, options.install, options.workers, settings.host_uploads
     )
     commands = HostCommands(settings, allowed, host, runs)
-    authenticator = Authenticator(rings[1], rings[2], settings.host_auth)
+    authenticator = Authenticator(required, optional, settings.host_auth)
     idempotency = IdempotencyStore(database, worker and worker.share())
     cluster = ClusterMonitor(settings, database, worker and worker.id)
     if worker is not None:
@@ -240,7 +240,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         runners,
         host,
         database,
-        HostKeys(key_store, rings),
+        HostKeys(key_store, (required, optional)),
         authenticator,
         metrics,
         history,
