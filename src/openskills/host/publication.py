@@ -86,7 +86,7 @@ class PublishedSkills:
         self._lock = asyncio.Lock()
         self._catalogs: dict[tuple[Path, ...], PublishedCatalog] = {}
         self._built: dict[tuple[str, ...], bytes] = {}
-        self._digests: dict[tuple[str, str], str] = {}
+        self._digests: dict[tuple[str, ...], str] = {}
 
     async def open_catalog(self, parts: HostParts, principal: Principal) -> PublishedCatalog:
         """The skills of the host and the uploads that a caller may see, as they are on disk now."""
@@ -146,9 +146,9 @@ class PublishedSkills:
         plugins = list_plugins(name, [*(await self.find(parts, principal)).skills.values()])
         sources: dict[str, Mapping[str, str]] = {}
         for plugin, members in plugins.items():
-            key = _plugin_key(plugin, members, _mcp_url(url, parts) if plugin == name else "")
+            key, build = _plan_plugin(plugin, members, _mcp_url(url, parts) if plugin == name else "")
             if key not in self._digests:
-                data = await self._build_plugin(key, members, name, url, parts)
+                data = await self._build(key, build)
                 self._digests[key] = hashlib.sha256(data).hexdigest()
             address = f"{url}/plugins/{plugin}.zip"
             sources[plugin] = {"source": "archive", "url": address, "sha256": self._digests[key]}
@@ -165,8 +165,7 @@ class PublishedSkills:
         members = list_plugins(name, skills).get(wanted)
         if members is None:
             raise HttpRefusal(http.unknown_address(exchange.path))
-        key = _plugin_key(wanted, members, _mcp_url(url, parts) if wanted == name else "")
-        data = await self._build_plugin(key, members, name, url, parts)
+        data = await self._build(*_plan_plugin(wanted, members, _mcp_url(url, parts) if wanted == name else ""))
         return _build_response(exchange, parts, data, "application/zip")
 
     async def search(self, exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
@@ -183,7 +182,7 @@ class PublishedSkills:
             {
                 "id": f"{_owner_of(one)}/{REPOSITORY}/{one.name}",
                 "name": one.name,
-                "source": _source_of(url, one),
+                "source": f"{url}/{one.team}",
                 "installs": 0,
             }
             for one in chosen
@@ -200,7 +199,7 @@ class PublishedSkills:
         try:
             rows = [{"path": one.path, "contents": one.data.decode()} for one in files]
         except UnicodeDecodeError:
-            place = f"{_source_of(find_public_url(exchange, parts), skill).rstrip('/')}/.well-known/agent-skills"
+            place = f"{find_public_url(exchange, parts)}/{skill.team}".rstrip("/") + "/.well-known/agent-skills"
             message = f"{skill.name} has files that are not text; use the archive {place}/{skill.name}.zip"
             raise UnsupportedMedia(message) from None
         return _build_json(exchange, parts, {"files": rows, "hash": skill.digest})
@@ -232,12 +231,6 @@ class PublishedSkills:
         if not chosen.skills:
             raise HttpRefusal(http.unknown_address(exchange.path))
         return chosen.skills
-
-    async def _build_plugin(
-        self, key: tuple[str, str], members: Sequence[PublishedSkill], name: str, url: str, parts: HostParts
-    ) -> bytes:
-        mcp_url = _mcp_url(url, parts) if key[0] == name else ""
-        return await self._build(("plugin", *key), lambda: build_archive(build_plugin(key[0], members, mcp_url)))
 
     async def _build(self, key: tuple[str, ...], build: Callable[[], bytes]) -> bytes:
         """An archive, built now or before. One at a time, because each is in memory as a whole."""
@@ -304,18 +297,17 @@ def _mcp_url(url: str, parts: HostParts) -> str:
     return f"{url}/mcp" if is_allowed and parts.options.mcp_tools != "off" else ""
 
 
-def _plugin_key(plugin: str, members: Sequence[PublishedSkill], mcp_url: str) -> tuple[str, str]:
-    """What the content of a plugin depends on: its name, and a digest over its skills and its server."""
+def _plan_plugin(
+    plugin: str, members: Sequence[PublishedSkill], mcp_url: str
+) -> tuple[tuple[str, ...], Callable[[], bytes]]:
+    """What the content of a plugin depends on: its name, skills and server. And the function that builds it."""
     lines = "".join(f"{one.name}\0{one.digest}\n" for one in members)
-    return plugin, hashlib.sha256(f"{mcp_url}\n{lines}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{mcp_url}\n{lines}".encode()).hexdigest()
+    return ("plugin", plugin, digest), lambda: build_archive(build_plugin(plugin, members, mcp_url))
 
 
 def _owner_of(skill: PublishedSkill) -> str:
     return skill.team or DEFAULT_NAME
-
-
-def _source_of(url: str, skill: PublishedSkill) -> str:
-    return f"{url}/{skill.team}"
 
 
 def _parse_limit(text: str) -> int:
