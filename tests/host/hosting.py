@@ -16,7 +16,7 @@ import uvicorn
 
 from openskills.errors import DeadlineExceeded
 from openskills.host.app import SkillHostApp, create_app
-from openskills.host.auth import add_key, create_key
+from openskills.host.auth import StoredKey, add_key, change_key, create_key
 from openskills.host.connections import HostProtocol
 from openskills.host.model import Call, Outcome, Registration, SkillOutputEvent, success_outcome
 from openskills.host.parts import HostOptions, HostParts
@@ -194,3 +194,8 @@ def key_in(directory: Path, name: str = "me", **limits: Any) -> str:
     key, kept = create_key(name, now=datetime.now(UTC))
     add_key(settings_in(directory).host_keys, replace(kept, **limits))
     return key
+
+
+def revoke_key(path: Path, name: str) -> StoredKey:
+    """Remove a key from a file of keys."""
+    return change_key(path, name, lambda found: (found, None))

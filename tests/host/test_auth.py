@@ -29,11 +29,10 @@ from openskills.host.auth import (
     digest_key,
     is_loopback,
     read_keys,
-    revoke_key,
 )
 from openskills.host.http import HttpRefusal
 from tests.host.exchanges import Sent
-from tests.host.hosting import echo, eventually, key_in, served, settings_in
+from tests.host.hosting import echo, eventually, key_in, revoke_key, served, settings_in
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

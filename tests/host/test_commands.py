@@ -12,14 +12,18 @@ import httpx2
 import pytest
 
 from openskills.cli.ui import create_link
-from openskills.host.auth import revoke_key
+from openskills.errors import TooManyRequests
+from openskills.host.auth import Principal
 from openskills.host.client.client import Client
-from openskills.host.parts import HostOptions
+from openskills.host.commands import HostCommands
+from openskills.host.http import new_trace
+from openskills.host.parts import HostOptions, open_parts
+from openskills.host.runs import AsyncRunLimits, Runs
 from openskills.project import SkillGrants
 from openskills.settings import Settings
 from tests.conftest import RequireProgram
 from tests.host.host_process import host_process, variables
-from tests.host.hosting import Served, eventually, key_in, served, settings_in
+from tests.host.hosting import FunctionTable, Served, eventually, key_in, revoke_key, served, settings_in
 
 SCRIPT = """\
 import sys, time
@@ -496,3 +500,21 @@ def test_the_values_of_variables_are_stored_nowhere(tmp_path: Path, require_prog
     assert any(path.name.startswith("host.db") for path in stored)
     for path in stored:
         assert b"hunter22" not in path.read_bytes().replace(b"$TOKEN = hunter22", b""), path
+
+
+async def test_a_command_that_could_not_be_started_does_not_occupy_its_workspace(tmp_path: Path) -> None:
+    add_skill(tmp_path / "skills", "greeter", greet=SCRIPT)
+    settings = settings_in(tmp_path, executor="local", allow_local=True)
+    options = HostOptions(skills=(tmp_path / "skills",), json_log="", watch=False)
+    parts = await open_parts(settings, options, FunctionTable({}))
+    full = Runs(parts.database, AsyncRunLimits(max_live=0))
+    commands = HostCommands(settings, parts.commands.options, parts.host, full)
+    ada = Principal("ada", role="admin")
+    try:
+        with pytest.raises(TooManyRequests, match="too many asynchronous runs"):
+            await commands.start(ada, "one", {"skill": "greeter", "command": "true"}, new_trace())
+        assert not await commands.remove_workspace(ada, "one")
+    finally:
+        await commands.close()
+        await full.close()
+        await parts.close()

@@ -20,13 +20,12 @@ from mcp.shared.exceptions import MCPError
 from openskills.adapters.mcp.http import McpEndpoint
 from openskills.adapters.mcp.server import McpServer
 from openskills.catalog import Catalog
-from openskills.host.auth import revoke_key
 from openskills.host.model import Call, Outcome, success_outcome
 from openskills.host.parts import HostOptions
 from openskills.host.server import open_socket
 from openskills.runtime import SkillRuntime
 from openskills.runtime.session_pool import LocalCaller
-from tests.host.hosting import Served, chatty, echo, eventually, key_in, manifest, served, settings_in
+from tests.host.hosting import Served, chatty, echo, eventually, key_in, manifest, revoke_key, served, settings_in
 from tests.skill_writer import skill_writer
 
 MODERN = {"MCP-Protocol-Version": "2026-07-28", "Accept": "application/json, text/event-stream"}

@@ -22,11 +22,8 @@ from openskills.host import http
 from openskills.host.console.catalog import list_catalog
 from openskills.host.console.host import delete_workspace, handle_admin, show_workspaces
 from openskills.host.console.skill import describe_catalog_skill
-from openskills.host.http import HttpExchange, HttpResponse, Receive, Scope, Send, build_refusal
+from openskills.host.http import HttpExchange, HttpResponse, Receive, Scope, Send
 from openskills.host.invoke import (
-    EventStreamHandler,
-    InvokeHandler,
-    RunStarter,
     SkillActions,
     add_allow_header,
     is_action_path,
@@ -40,6 +37,7 @@ from openskills.host.registry.reload import follow_changes, prepare_all, reload_
 from openskills.host.routes import (
     AuthenticatedRoute,
     PublicRoute,
+    RouteHandler,
     answer_approval,
     compare_two_runs,
     download_file,
@@ -95,14 +93,14 @@ class SkillHostApp(FastAPI):
     async def _handle_action(self, exchange: HttpExchange) -> None:
         try:
             if self.actions is None:
-                await exchange.send_response(build_refusal(http.host_starting(), exchange.trace))
+                await exchange.send_response(exchange.build_refusal(http.host_starting()))
             else:
                 await self.actions.handle(exchange)
         except Exception:  # whatever went wrong, the caller gets a result
             _log.exception("request failed, trace id %s", exchange.trace.id)
             if exchange.answered:
                 raise
-            await exchange.send_response(build_refusal(http.internal_error(exchange.trace.id), exchange.trace))
+            await exchange.send_response(exchange.build_refusal(http.internal_error(exchange.trace.id)))
 
 
 @check_arguments
@@ -140,50 +138,47 @@ def create_app(
     app.router.routes += [
         Route("/healthz", PublicRoute(healthz), methods=["GET"]),
         Route("/readyz", PublicRoute(readyz), methods=["GET"]),
-        Route("/metrics", AuthenticatedRoute(show_metrics), methods=["GET"]),
-        Route("/skills", AuthenticatedRoute(list_skills), methods=["GET"]),
-        Route("/skills/{skill_id}", AuthenticatedRoute(show_skill), methods=["GET"]),
-        Route("/runs", AuthenticatedRoute(list_runs), methods=["GET"]),
-        Route("/runs/series", AuthenticatedRoute(show_run_series), methods=["GET"]),
-        Route("/runs/compare", AuthenticatedRoute(compare_two_runs), methods=["GET"]),
-        Route("/runs/{run_id}", AuthenticatedRoute(handle_run)),
-        Route("/runs/{run_id}/events", AuthenticatedRoute(stream_run_events), methods=["GET"]),
-        Route("/models", AuthenticatedRoute(list_models), methods=["GET"]),
-        Route("/conversations", AuthenticatedRoute(handle_conversations)),
-        Route("/conversations/{conversation_id}", AuthenticatedRoute(handle_conversation)),
-        Route("/conversations/{conversation_id}/messages", AuthenticatedRoute(send_message), methods=["POST"]),
-        Route("/conversations/{conversation_id}/events", AuthenticatedRoute(stream_conversation), methods=["GET"]),
-        Route(
-            "/conversations/{conversation_id}/approvals/{approval_id}",
-            AuthenticatedRoute(answer_approval),
-            methods=["POST"],
-        ),
-        Route("/conversations/{conversation_id}/requests", AuthenticatedRoute(list_requests), methods=["GET"]),
-        Route("/conversations/{conversation_id}/requests/{number}", AuthenticatedRoute(show_request), methods=["GET"]),
-        Route("/conversations/{conversation_id}/files/{name:path}", AuthenticatedRoute(download_file), methods=["GET"]),
-        Route("/runs/{run_id}/screen", AuthenticatedRoute(show_screen), methods=["GET"]),
-        Route("/workspaces", AuthenticatedRoute(show_workspaces), methods=["GET"]),
-        Route("/workspaces/{name}", AuthenticatedRoute(delete_workspace), methods=["DELETE"]),
-        Route("/workspaces/{name}/commands", AuthenticatedRoute(start_command), methods=["POST"]),
-        Route("/workspaces/{name}/files", AuthenticatedRoute(list_workspace_files), methods=["GET"]),
-        Route(
-            "/workspaces/{name}/files/{path:path}",
-            AuthenticatedRoute(handle_workspace_file),
-            methods=["GET", "PUT", "DELETE"],
-        ),
-        Route("/openapi.json", AuthenticatedRoute(show_openapi), methods=["GET"]),
+        _route("/metrics", show_metrics, "GET"),
+        _route("/skills", list_skills, "GET"),
+        _route("/skills/{skill_id}", show_skill, "GET"),
+        _route("/runs", list_runs, "GET"),
+        _route("/runs/series", show_run_series, "GET"),
+        _route("/runs/compare", compare_two_runs, "GET"),
+        _route("/runs/{run_id}", handle_run),
+        _route("/runs/{run_id}/events", stream_run_events, "GET"),
+        _route("/models", list_models, "GET"),
+        _route("/conversations", handle_conversations, "GET", "POST"),
+        _route("/conversations/{conversation_id}", handle_conversation),
+        _route("/conversations/{conversation_id}/messages", send_message, "POST"),
+        _route("/conversations/{conversation_id}/events", stream_conversation, "GET"),
+        _route("/conversations/{conversation_id}/approvals/{approval_id}", answer_approval, "POST"),
+        _route("/conversations/{conversation_id}/requests", list_requests, "GET"),
+        _route("/conversations/{conversation_id}/requests/{number}", show_request, "GET"),
+        _route("/conversations/{conversation_id}/files/{name:path}", download_file, "GET"),
+        _route("/runs/{run_id}/screen", show_screen, "GET"),
+        _route("/workspaces", show_workspaces, "GET"),
+        _route("/workspaces/{name}", delete_workspace, "DELETE"),
+        _route("/workspaces/{name}/commands", start_command, "POST"),
+        _route("/workspaces/{name}/files", list_workspace_files, "GET"),
+        _route("/workspaces/{name}/files/{path:path}", handle_workspace_file, "GET", "PUT", "DELETE"),
+        _route("/openapi.json", show_openapi, "GET"),
         Route("/docs", PublicRoute(show_docs), methods=["GET"]),
-        Route("/tools", AuthenticatedRoute(export_tools), methods=["GET"]),
-        Route("/mcp", AuthenticatedRoute(McpRoute().handle)),
+        _route("/tools", export_tools, "GET"),
+        _route("/mcp", McpRoute().handle),
         Route("/v1/{path:path}", VendorApi()),
         *_list_published_routes(PublishedSkills()),
-        Route("/catalog", AuthenticatedRoute(list_catalog), methods=["GET"]),
-        Route("/catalog/{name:path}", AuthenticatedRoute(describe_catalog_skill), methods=["GET"]),
-        Route("/admin/{path:path}", AuthenticatedRoute(handle_admin)),
+        _route("/catalog", list_catalog, "GET"),
+        _route("/catalog/{name:path}", describe_catalog_skill, "GET"),
+        _route("/admin/{path:path}", handle_admin),
         Route("/", PublicRoute(serve_console)),
         Route("/console/{path:path}", PublicRoute(serve_console)),
     ]
     return app
+
+
+def _route(path: str, handler: RouteHandler, *methods: str) -> Route:
+    """A route that needs authentication; without methods its handler checks them."""
+    return Route(path, AuthenticatedRoute(handler), methods=methods or None)
 
 
 def _list_published_routes(published: PublishedSkills) -> list[Route]:
@@ -208,17 +203,16 @@ def _list_published_routes(published: PublishedSkills) -> list[Route]:
 async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
     """Serve requests while the block runs."""
     assert isinstance(app, SkillHostApp)  # noqa: S101 - created above
-    invocations = InvokeHandler(
+    app.state.parts = parts
+    app.actions = SkillActions(
         parts.host,
         parts.authenticator,
         parts.idempotency,
-        RunStarter(parts.host, parts.runs),
+        parts.runs,
         max_body=parts.settings.host_max_body,
         body_timeout=parts.options.body_seconds,
+        ping=parts.options.ping_seconds,
     )
-    app.state.parts = parts
-    streams = EventStreamHandler(parts.host, invocations, ping=parts.options.ping_seconds)
-    app.actions = SkillActions(invocations, streams)
     chores = [asyncio.create_task(prepare_all(parts)), asyncio.create_task(_remove_leftovers())]
     if parts.options.supervisor is not None:
         chores.append(asyncio.create_task(exit_with_supervisor(parts.options.supervisor)))
@@ -249,10 +243,7 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
 async def _end_invalid(parts: HostParts) -> None:
     while True:
         await asyncio.sleep(_KEY_CHECK_INTERVAL)
-        try:
-            await parts.end_invalid()
-        except SkillError as error:
-            _log.warning("cannot end the commands of revoked keys, trying again: %s", error.message)
+        await parts.end_invalid()
 
 
 async def _remove_leftovers() -> None:
@@ -279,20 +270,19 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
         if request.method == "OPTIONS":
             return _to_starlette_response(options_response(exchange, methods))
         failure = http.wrong_method(request.method, methods)
-        refusal = build_refusal(failure, exchange.trace, latency_ms=exchange.latency_ms)
-        return _to_starlette_response(add_allow_header(refusal, methods))
+        return _to_starlette_response(add_allow_header(exchange.build_refusal(failure), methods))
     if error.status_code == 404:
         failure = http.unknown_address(exchange.path)
     else:
         failure = http.framework_error(error.status_code, str(error.detail))
-    return _to_starlette_response(build_refusal(failure, exchange.trace, latency_ms=exchange.latency_ms))
+    return _to_starlette_response(exchange.build_refusal(failure))
 
 
 async def _handle_error(request: Request, error: Exception) -> Response:
     """A bug in the host. The server logs it after this."""
     del error
     exchange = HttpExchange(request.scope, request.receive, _discard)
-    return _to_starlette_response(build_refusal(http.internal_error(exchange.trace.id), exchange.trace))
+    return _to_starlette_response(exchange.build_refusal(http.internal_error(exchange.trace.id)))
 
 
 def _to_starlette_response(answer: HttpResponse) -> Response:

@@ -11,14 +11,14 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from openskills.errors import Forbidden, InvalidArgument, SkillError, Unauthorized
@@ -26,6 +26,8 @@ from openskills.filesystem import lock_file, replace_file_durably
 from openskills.host import http
 from openskills.host.admission import LimitedKey
 from openskills.host.http import HttpExchange, HttpRefusal
+
+T = TypeVar("T")
 
 KEY_PREFIX = "osk_"
 KEY_PATTERN = re.compile(rf"{KEY_PREFIX}[A-Za-z0-9_-]{{43}}", re.ASCII)
@@ -118,46 +120,21 @@ def unknown_key(name: str) -> InvalidArgument:
     return InvalidArgument("name", f"unknown key {name!r}; `openskills keys list` shows all keys")
 
 
-def revoke_key(path: Path, name: str) -> StoredKey:
-    """Remove a key; running hosts refuse it from then on. Raises `InvalidArgument` for an unknown name."""
-    found = None
-    if path.exists():
-        with lock_file(_lock_path(path)):
-            known = read_keys(path)
-            found = next((key for key in known if key.name == name), None)
-            if found is not None:
-                _write_keys(path, [key for key in known if key.name != name])
-    if found is None:
-        raise unknown_key(name)
-    return found
+KeyChange: TypeAlias = Callable[[StoredKey], tuple[T, StoredKey | None]]
+"""Changes a key: returns a result, and the key that replaces it, or None to remove it."""
 
 
-def rotate_key(path: Path, name: str, *, now: datetime) -> tuple[str, StoredKey]:
-    """Replace a key by a new one with the same name, role, scopes, limits and lifetime; the old one is refused.
-
-    Raises `InvalidArgument` for an unknown name.
-    """
+def change_key(path: Path, name: str, change: KeyChange[T]) -> T:
+    """Change a key of the file; running hosts notice it. Raises `InvalidArgument` for an unknown name."""
     with lock_file(_lock_path(path)) if path.exists() else nullcontext():
         known = read_keys(path)
         found = next((key for key in known if key.name == name), None)
         if found is None:
             raise unknown_key(name)
-        key, fresh = create_successor(found, now=now)
-        _write_keys(path, [fresh if one is found else one for one in known])
-    return key, fresh
-
-
-def change_scopes(path: Path, name: str, scopes: Sequence[str]) -> StoredKey:
-    """Replace the scopes of a key, which stays the same. Raises `InvalidArgument` for an unknown name or scope."""
-    with lock_file(_lock_path(path)) if path.exists() else nullcontext():
-        known = read_keys(path)
-        found = next((key for key in known if key.name == name), None)
-        if found is None:
-            raise unknown_key(name)
-        changed = replace(found, scopes=tuple(scopes))
-        check_new_key(changed)
-        _write_keys(path, [changed if one is found else one for one in known])
-    return changed
+        result, changed = change(found)
+        others = (changed if one is found else one for one in known)
+        _write_keys(path, [one for one in others if one is not None])
+    return result
 
 
 def create_successor(found: StoredKey, *, now: datetime) -> tuple[str, StoredKey]:

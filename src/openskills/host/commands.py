@@ -28,15 +28,16 @@ from openskills.errors import (
     UnknownRun,
     UnknownSkill,
 )
+from openskills.executors.open import open_executor
 from openskills.executors.protocol import Executor, Process, Workspace, WorkspaceFileReader
 from openskills.executors.requests import RunResult
 from openskills.executors.spec import INPUTS, OUT, SKILLS, WORK, EndReason, FileInfo, OutputStream, TerminalSize
 from openskills.executors.staging.outputs import OutputSpec
-from openskills.executors.terminal import ScreenSnapshot, ScreenViewer
+from openskills.executors.terminal import ScreenViewer
 from openskills.host import http
 from openskills.host.auth import OWNER_MARK, Principal
 from openskills.host.console.access import Console
-from openskills.host.history import MAX_CONTENT_BYTES, new_run_id
+from openskills.host.history import new_run_id
 from openskills.host.http import HttpRefusal, Trace
 from openskills.host.model import (
     Call,
@@ -46,6 +47,7 @@ from openskills.host.model import (
     Outcome,
     Registration,
     SkillOutputEvent,
+    SkillRunner,
     failure_outcome,
     success_outcome,
 )
@@ -90,8 +92,8 @@ _START_SECONDS = 600.0
 """Seconds that a command may wait for a slot, its packages and its sandbox, besides its own timeout."""
 
 
-class LiveCommand:
-    """One command of a skill; implements `SkillRunner` for its run. `screen` is that of a program with a terminal."""
+class LiveCommand(SkillRunner):
+    """One command of a skill, as the runner of its run. `screen` is that of a program with a terminal."""
 
     def __init__(
         self, session: AbstractAsyncContextManager["SkillSession"], arguments: "ExecArguments", *, interactive: bool
@@ -103,15 +105,6 @@ class LiveCommand:
         self._viewer: ScreenViewer | None = None
         self._settled = asyncio.Event()
         """Set when the process exists, and when the command has ended without one."""
-
-    async def prepare(self, registration: Registration) -> None:
-        """See `SkillRunner.prepare`. Nothing to do."""
-
-    async def forget(self, skill_id: str) -> None:
-        """See `SkillRunner.forget`. Nothing to do."""
-
-    async def close(self) -> None:
-        """See `SkillRunner.close`. Nothing to do: the run is cancelled."""
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:  # noqa: ARG002 - of the protocol
         """Run the command; its output goes to the listener as it comes."""
@@ -180,7 +173,9 @@ class LiveCommand:
     async def read_screen(self) -> dict[str, Any] | None:
         """What the terminal shows; None without one, and for a program that only writes line by line."""
         found = None if self._viewer is None else await self._viewer.read_screen()
-        return None if found is None else _describe_screen(found)
+        if found is None:
+            return None
+        return {"lines": found.lines, "row": found.row, "column": found.column, "has_gap": found.has_gap}
 
     async def _wait_for_process(self) -> Process:
         try:
@@ -234,10 +229,6 @@ def _build_outcome(result: RunResult, data: Mapping[str, Any]) -> Outcome:
     else:
         code, reason, message = 502, "COMMAND_FAILED", f"the command exited with status {ended.exit_code}"
     return failure_outcome(Failure(code, message, {"reason": reason, "retryable": False, **data}), notes=notes)
-
-
-def _describe_screen(found: ScreenSnapshot) -> dict[str, Any]:
-    return {"lines": found.lines, "row": found.row, "column": found.column, "has_gap": found.has_gap}
 
 
 class HostCaller:
@@ -304,6 +295,12 @@ def select_grants(
     return {skill.name: combine_grants(grants, skill.name) for skill in own} if grants else {}
 
 
+def select_secrets(grants: Mapping[str, SkillGrants], settings: Settings) -> dict[str, str]:
+    """The values of all secrets that are granted, of those that the host has."""
+    names = {name for granted in grants.values() for name in granted.secrets}
+    return {name: value for name, value in settings.environment.items() if name in names}
+
+
 def check_background_limit(host: Host, principal: Principal, running: int) -> None:
     """Raise `TooManyRequests` if a caller has as many commands, or turns, as it may have: half of the capacity."""
     limit = max(host.capacity // 2, 1)
@@ -328,14 +325,13 @@ class HostCommands:
 
     def __init__(self, settings: Settings, options: CommandOptions, host: Host, runs: Runs) -> None:
         self._settings = settings
-        self._options = options
+        self.options = options
         self._host = host
         self._runs = runs
         self._opening = asyncio.Lock()
         self._executor: Executor | None = None
         self._opened: OrderedDict[str, tuple[SkillRuntime, SessionPool]] = OrderedDict()
         self._live: dict[str, LiveCommand] = {}
-        self._callers: dict[str, Principal] = {}
         self._places: dict[str, _CommandPlace] = {}
 
     async def start(self, principal: Principal, workspace: str, asked: Mapping[str, Any], trace: Trace) -> Run:
@@ -346,8 +342,8 @@ class HostCommands:
         """
         self._check_workers()
         arguments = _parse_command(asked)
-        caller = HostCaller(self._host, principal, _check_name(workspace))
-        own = sum(one.name == principal.name for one in self._callers.values())
+        caller = HostCaller(self._host, principal, check_name("workspace", workspace))
+        own = sum(place.principal.name == principal.name for place in self._places.values())
         check_background_limit(self._host, principal, own)
         shown = arguments.skill
         skill, owner = await self._find_skill(principal, shown)
@@ -380,28 +376,30 @@ class HostCommands:
                 return (await self._host.perform(asked._replace(registration=registration, runner=command))).result
             finally:
                 del self._live[run_id]
-                self._callers.pop(run_id, None)
-                self._places.pop(run_id, None)
+                del self._places[run_id]
 
-        self._callers[run_id] = principal
-        self._places[run_id] = _CommandPlace(principal.name, caller.session, owner)
-        return await self._runs.start(
-            make,
-            skill_id=shown,
-            trace_id=trace.id,
-            principal=principal.name,
-            version=registration.version,
-            run_id=run_id,
-            kind=COMMAND_KIND,
-            request=body if len(body) <= MAX_CONTENT_BYTES else None,
-        )
+        self._places[run_id] = _CommandPlace(principal, caller.session, owner)
+        try:
+            return await self._runs.start(
+                make,
+                skill_id=shown,
+                trace_id=trace.id,
+                principal=principal.name,
+                version=registration.version,
+                run_id=run_id,
+                kind=COMMAND_KIND,
+                request=body,
+            )
+        except BaseException:
+            del self._places[run_id]
+            raise
 
     async def list_skills(self, principal: Principal) -> Sequence[CommandSkill]:
         """The skills whose commands a caller may run, by name."""
-        if self._options.workers > 1:
+        if self.options.workers > 1:
             return ()
-        caller, catalogs = HostCaller(self._host, principal), self._options.catalogs
-        owner, is_open = catalogs.find_owner(principal), self._options.is_served or principal.has_role("admin")
+        caller, catalogs = HostCaller(self._host, principal), self.options.catalogs
+        owner, is_open = catalogs.find_owner(principal), self.options.is_served or principal.has_role("admin")
         found = [
             CommandSkill(skill.name, skill.description)
             for skill in (await catalogs.open_catalog(owner)).snapshot.skills
@@ -421,19 +419,19 @@ class HostCommands:
 
     async def _find_skill(self, principal: Principal, name: str) -> "tuple[Skill, str]":
         """A skill, and the owner if it is a private upload."""
-        catalogs = self._options.catalogs
+        catalogs = self.options.catalogs
         found = await catalogs.find_private(principal, name)
         if found is None:
             owner = catalogs.find_owner(principal)
             try:
                 skill = (await catalogs.open_catalog(owner)).snapshot.get(name)
             except UnknownSkill:
-                if not self._options.is_served:
+                if not self.options.is_served:
                     principal.require_role("admin")
                 raise
             found = skill, owner if catalogs.is_private(skill, owner) else ""
         skill, owner = found
-        if not owner and not self._options.is_served:
+        if not owner and not self.options.is_served:
             principal.require_role("admin")
         if not HostCaller(self._host, principal).can_use(skill.name):
             raise Forbidden(f"the key {principal.name!r} has no scope for {skill.name!r}", scope=skill.name)
@@ -460,7 +458,7 @@ class HostCommands:
     @asynccontextmanager
     async def use_workspace(self, principal: Principal, name: str) -> AsyncGenerator[Workspace]:
         """A workspace of the caller, for its files; it is created if missing. Raises `SkillError`."""
-        caller = HostCaller(self._host, principal, _check_name(name))
+        caller = HostCaller(self._host, principal, check_name("workspace", name))
         _, pool = await self._enter(principal, name)
         await self._check_quota(principal, name)
         async with pool.use(caller, caller.session) as session:
@@ -523,7 +521,7 @@ class HostCommands:
 
     async def end_invalid(self, is_over: Callable[[object], bool]) -> None:
         """Cancel the commands, and close the workspaces, of callers who are no longer valid."""
-        for run_id in [run_id for run_id, principal in self._callers.items() if is_over(principal)]:
+        for run_id in [run_id for run_id, place in self._places.items() if is_over(place.principal)]:
             with suppress(UnknownRun):
                 await self._runs.cancel(run_id)
         for _, pool in list(self._opened.values()):
@@ -538,7 +536,7 @@ class HostCommands:
 
         Raises `RequestInFlight` while a command runs in it.
         """
-        self._check_idle(principal.name, _check_name(name), "cancel it first")
+        self._check_idle(principal.name, check_name("workspace", name), "cancel it first")
         runtime, _ = await self._enter(principal, name)
         for _, pool in self._opened.values():
             await pool.close_session(principal.name, name)
@@ -557,7 +555,7 @@ class HostCommands:
     def _check_idle(self, user: str, name: str, fix: str, *, besides: str | None = None) -> None:
         """Raise `RequestInFlight` if a command runs in a workspace, unless it is one of the runtime `besides`."""
         for place in self._places.values():
-            if (place.user, place.workspace) == (user, name) and place.owner != besides:
+            if (place.principal.name, place.workspace) == (user, name) and place.owner != besides:
                 raise RequestInFlight(f"a command is running in the workspace {name!r}; {fix}")
 
     def _find_open(self, user: str, name: str) -> str | None:
@@ -582,7 +580,7 @@ class HostCommands:
 
     async def _has_workspace(self, principal: Principal, name: str) -> bool:
         """Whether a workspace exists. Raises like `use_workspace`, which would create it."""
-        await self._enter(principal, _check_name(name))
+        await self._enter(principal, check_name("workspace", name))
         if self._find_open(principal.name, name) is not None:
             return True
         found = await asyncio.to_thread(_list_workspaces, self._settings, principal.name)
@@ -601,21 +599,21 @@ class HostCommands:
             raise Forbidden(f"quota exceeded: {used}; {fix}", quota="workspaces")
 
     def _check_workers(self) -> None:
-        if self._options.workers > 1:
+        if self.options.workers > 1:
             raise ExecutorUnavailable("commands need a host with --workers 1, because workers do not share workspaces")
 
     async def _open(self, principal: Principal, owner: str) -> "tuple[SkillRuntime, SessionPool]":
         self._check_workers()
         # Also if it is open: that looks for changes on disk.
-        catalog = await self._options.catalogs.open_catalog(owner)
+        catalog = await self.options.catalogs.open_catalog(owner)
         async with self._opening:
             if self._executor is None:
-                self._executor = await asyncio.to_thread(_open_executor, self._settings)
+                self._executor = await asyncio.to_thread(open_executor, self._settings.executor, self._settings)
             if owner not in self._opened:
                 await self._make_room()
                 # Importing the runtime takes a moment.
                 self._opened[owner] = await asyncio.to_thread(
-                    _open_runtime, self._settings, self._options, catalog, self._executor, has_grants=not owner
+                    _open_runtime, self._settings, self.options, catalog, self._executor, has_grants=not owner
                 )
             self._opened.move_to_end(owner)
             found = self._opened[owner]
@@ -636,9 +634,9 @@ class HostCommands:
 
 
 class _CommandPlace(NamedTuple):
-    """Where a command runs: the workspace of a user, in the runtime of an owner of private uploads."""
+    """Where a command runs: the workspace of a caller, in the runtime of an owner of private uploads."""
 
-    user: str
+    principal: Principal
     workspace: str
     owner: str
 
@@ -658,12 +656,6 @@ def _list_workspaces(settings: Settings, user: str, *, measure: bool = False) ->
     return [(name, info) for info in found if (name := parse(info.key)) is not None]
 
 
-def _open_executor(settings: Settings) -> Executor:
-    from openskills.executors.open import open_executor
-
-    return open_executor(settings.executor, settings)
-
-
 def _open_runtime(
     settings: Settings, options: CommandOptions, catalog: "Catalog", executor: Executor, *, has_grants: bool
 ) -> "tuple[SkillRuntime, SessionPool]":
@@ -673,19 +665,17 @@ def _open_runtime(
     from openskills.session.state import LoadMode
 
     grants = select_grants(catalog.snapshot.skills, options.grants, options.uploads) if has_grants else {}
-    named = {name for granted in grants.values() for name in granted.secrets}
     plain = SessionOptions(load_mode=LoadMode.SESSION, require_loaded=False, install=options.install)
     # The caller writes the command, so that it could read all that a skill is granted.
-    granted = replace(
-        plain, grants=grants, secrets={name: value for name, value in settings.environment.items() if name in named}
-    )
+    granted = replace(plain, grants=grants, secrets=select_secrets(grants, settings))
     runtime = SkillRuntime(catalog, executor, settings=settings, options=plain)
     return runtime, SessionPool(runtime, plain, app=_APP, agent="host", admin_options=granted)
 
 
-def _check_name(name: str) -> str:
+def check_name(field: str, name: str) -> str:
+    """The name of a workspace. Raises `InvalidArgument`."""
     if _WORKSPACE_NAME.fullmatch(name) is None:
-        raise InvalidArgument("workspace", f"invalid name {name[:100]!r}: use up to 64 letters, digits, ., - and _")
+        raise InvalidArgument(field, f"invalid name {name[:100]!r}: use up to 64 letters, digits, ., - and _")
     return name
 
 

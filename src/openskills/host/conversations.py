@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -42,7 +42,6 @@ from openskills.agent.runner import Attachment, Runner
 from openskills.agent.turn import build_records_key
 from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import USER_PREFIX, ArtifactStore, Scope
-from openskills.catalog.catalog import Catalog
 from openskills.errors import (
     ExecutorUnavailable,
     Forbidden,
@@ -57,8 +56,15 @@ from openskills.errors import (
     UnknownSession,
 )
 from openskills.executors.open import open_executor
+from openskills.executors.protocol import Executor
 from openskills.host.auth import Principal
-from openskills.host.commands import HostCaller, check_background_limit, select_grants
+from openskills.host.commands import (
+    CommandOptions,
+    HostCaller,
+    check_background_limit,
+    select_grants,
+    select_secrets,
+)
 from openskills.host.history import new_run_id
 from openskills.host.http import HttpRefusal, unknown_part
 from openskills.host.model import (
@@ -176,32 +182,18 @@ class ConversationView:
 class Conversations:
     """The conversations of a host. Belongs to one event loop; the stores are opened on first use."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        host: Host,
-        runs: Runs,
-        *,
-        open_catalog: Callable[[], Awaitable[Catalog]],
-        grants: Mapping[str, SkillGrants],
-        install: str = "never",
-        uploads: Path | None = None,
-        is_served: bool = True,
-    ) -> None:
+    def __init__(self, settings: Settings, allowed: CommandOptions, host: Host, runs: Runs) -> None:
         self._settings = settings
+        self._allowed = allowed
         self._host = host
         self._runs = runs
-        self._open_catalog = open_catalog
-        self._grants, self._uploads, self._is_served = grants, uploads, is_served
-        self._install = install
         self.approval_timeout = APPROVAL_TIMEOUT
         self._opening = asyncio.Lock()
         self._store: SessionStore | None = None
-        self._artifacts: ArtifactStore | None = None
         self._runtime: SkillRuntime | None = None
-        self._close_runtime: Callable[[], Awaitable[None]] | None = None
+        self._executor: Executor | None = None
         self._is_isolated = False
-        self._agents: OrderedDict[str, Agent] = OrderedDict()
+        self._agents: dict[str, Agent] = {}
         self._options: OrderedDict[tuple[object, ...], SessionOptions] = OrderedDict()
         self._titles: OrderedDict[tuple[SessionKey, datetime], str] = OrderedDict()
         self._turns: dict[tuple[str, str], str] = {}
@@ -216,12 +208,10 @@ class Conversations:
             self._store = open_session_store(self._settings.host_database, self._settings)
         return self._store
 
-    @property
+    @cached_property
     def artifacts(self) -> ArtifactStore:
         """The artifact store, which `openskills chat` uses, too."""
-        if self._artifacts is None:
-            self._artifacts = open_artifact_store(None, self._settings)
-        return self._artifacts
+        return open_artifact_store(None, self._settings)
 
     def list_models(self) -> list[str]:
         """The models that conversations may use; the first one is the default."""
@@ -266,11 +256,7 @@ class Conversations:
         found = await self.store.get(key, after=_AFTER_LAST_EVENT)
         if found is None:
             raise _unknown(conversation_id)
-        title = found.state.get(_TITLE) or ""
-        if not title and found.revision:
-            whole = await self.store.get(key)
-            title = find_title(whole.events if whole else ())
-        return self._build_head(found, title)
+        return self._build_head(found, found.state.get(_TITLE) or await self._read_title(key))
 
     async def show(self, principal: Principal, conversation_id: str) -> ConversationView:
         """A conversation with everything in it. Raises `UnknownSession`."""
@@ -305,8 +291,7 @@ class Conversations:
     async def read_turn(self, head: ConversationHead, upto: EventPosition) -> Sequence[ConversationEvent]:
         """The events of a turn up to a position. Raises `InvalidArgument` for one of another conversation."""
         if upto.run not in ("", NO_RUN, head.run):
-            session = await self.store.get(head.key)
-            turns = {event.payload.get("run") for event in (session.events if session else ()) if event.kind == TURN}
+            turns = {event.payload.get("run") for event in await self._read_events(head.key) if event.kind == TURN}
             if upto.run not in turns:
                 raise InvalidArgument("Last-Event-ID", f"{str(upto)!r} is not an event of this conversation")
         events = await self._read_run(upto.run) if upto.run and upto.number < _END else ()
@@ -337,8 +322,7 @@ class Conversations:
     async def read_requests(self, principal: Principal, conversation_id: str) -> Sequence[RecordedRequest]:
         """The recorded requests of a conversation, oldest first. Raises `UnknownSession`."""
         head = await self.get(principal, conversation_id)
-        records = await self.store.get(build_records_key(head.key))
-        return read_requests(records.events if records else ())
+        return read_requests(await self._read_events(build_records_key(head.key)))
 
     async def send(self, principal: Principal, conversation_id: str, message: NewMessage, trace_id: str = "") -> Run:
         """Accept a message; the run that is returned answers it.
@@ -378,7 +362,8 @@ class Conversations:
                 raise RequestInFlight("another message was sent to this conversation; read it again") from None
             raise
         accepted.set_result(None)
-        self._notify()
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
         return run
 
     async def end_invalid(self, is_over: Callable[[object], bool]) -> None:
@@ -447,8 +432,7 @@ class Conversations:
             if found is None:
                 return None
             if found.revision != revision and found.state.get(_RUN, last) != last:
-                whole = await self.store.get(key)
-                runs = [str(one.payload.get("run")) for one in (whole.events if whole else ()) if one.kind == TURN]
+                runs = [str(one.payload.get("run")) for one in await self._read_events(key) if one.kind == TURN]
                 # Not only the latest: several turns may have ended while a client was away.
                 following = runs[runs.index(last) + 1 :] if last in runs else runs
                 if following:
@@ -458,17 +442,15 @@ class Conversations:
                 async with asyncio.timeout(_POLL_SECONDS):
                     await changed.wait()
 
-    def _notify(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
-
     async def close(self) -> None:
         """Close the stores and all commands. The runs have ended."""
         for agent in self._agents.values():
             assert not isinstance(agent.model, str)  # noqa: S101 - opened below
             await agent.model.close()
-        if self._close_runtime is not None:
-            await self._close_runtime()
+        if self._runtime is not None:
+            await self._runtime.close()
+        if self._executor is not None:
+            await self._executor.close()
         # Not every store has connections.
         close: Callable[[], Awaitable[None]] | None = getattr(self._store, "close", None)
         if close is not None:
@@ -548,22 +530,16 @@ class Conversations:
     async def _open_runtime(self) -> SkillRuntime:
         async with self._opening:
             if self._runtime is None:
-                catalog = await self._open_catalog()
-                self._granted = select_grants(catalog.snapshot.skills, self._grants, self._uploads)
-                executor = open_executor(self._settings.executor, self._settings)
+                catalog, settings = await self._allowed.catalogs.open_catalog(), self._settings
+                self._granted = select_grants(catalog.snapshot.skills, self._allowed.grants, self._allowed.uploads)
+                executor = self._executor = open_executor(settings.executor, settings)
                 try:
                     self._is_isolated = str(await executor.check()) != "none"
                 except ExecutorUnavailable as error:
                     _log.warning("conversations cannot run commands: %s", error.message)
-                runtime = SkillRuntime(
-                    catalog, executor, store=self.store, artifacts=self.artifacts, settings=self._settings
+                self._runtime = SkillRuntime(
+                    catalog, executor, store=self.store, artifacts=self.artifacts, settings=settings
                 )
-
-                async def close() -> None:
-                    await runtime.close()
-                    await executor.close()
-
-                self._runtime, self._close_runtime = runtime, close
         return self._runtime
 
     def _get_agent(self, model: str, runtime: SkillRuntime) -> Agent:
@@ -588,20 +564,18 @@ class Conversations:
         if key not in self._options:
             # Others could read what a skill is granted with a command, and install what they like.
             grants: Mapping[str, SkillGrants] = self._granted if is_admin else {}
-            names = {name for one in grants.values() for name in one.secrets}
-            environment = self._settings.environment
             # Unless skills were named for callers, these are those of the operator.
-            sees_all = "*" in principal.scopes and (self._is_served or is_admin)
-            is_open, caller = self._is_served or is_admin, HostCaller(self._host, principal)
+            is_open, caller = self._allowed.is_served or is_admin, HostCaller(self._host, principal)
+            sees_all, install = is_open and not caller.is_restricted, self._allowed.install
             self._options[key] = SessionOptions(
                 profile=None if can_run else ToolProfile.KNOWLEDGE_ONLY,
                 visible=None if sees_all else lambda skill: is_open and caller.can_use(skill.name),
                 ask=self._ask if asks else None,
                 ask_install=self._ask if is_admin else None,
-                install="ask" if is_admin and self._install == "never" else self._install,
+                install="ask" if is_admin and install == "never" else install,
                 force_save=True,
                 grants=grants,
-                secrets={name: environment[name] for name in names if name in environment},
+                secrets=select_secrets(grants, self._settings),
             )
             while len(self._options) > 8:
                 self._options.popitem(last=False)
@@ -645,13 +619,19 @@ class Conversations:
             return None
         title = found.state.get(_TITLE) or self._titles.get((info.key, info.begun), "")
         if not title:
-            whole = await self.store.get(info.key)
-            title = find_title(whole.events if whole else ())
+            title = await self._read_title(info.key)
             if title:
                 self._titles[info.key, info.begun] = title
             while len(self._titles) > _MAX_SEARCHED:
                 self._titles.popitem(last=False)
         return replace(self._build_head(found, title), created=info.begun, updated=info.updated)
+
+    async def _read_title(self, key: SessionKey) -> str:
+        return find_title(await self._read_events(key))
+
+    async def _read_events(self, key: SessionKey) -> Sequence[Event]:
+        found = await self.store.get(key)
+        return found.events if found else ()
 
     def _build_head(self, session: Session, title: str) -> ConversationHead:
         state = session.state

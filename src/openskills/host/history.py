@@ -230,15 +230,15 @@ class RunFilter:
     def to_sql(self) -> tuple[str, list[Any]]:
         """The condition and its arguments."""
         wanted, arguments = ["1 = 1"], list[Any]()
-        given = {
-            "skill_id = ?": self.skill,
-            "who = ?": self.who,
-            "id >= ?": None if self.since is None else id_prefix(self.since),
-            "id < ?": None if self.until is None else id_prefix(self.until),
-            "id < ? ": self.before or None,
-            "state = ?": self.state if self.state != UNFINISHED and self.state else None,
-        }
-        for condition, value in given.items():
+        given = (
+            ("skill_id = ?", self.skill),
+            ("who = ?", self.who),
+            ("id >= ?", None if self.since is None else id_prefix(self.since)),
+            ("id < ?", None if self.until is None else id_prefix(self.until)),
+            ("id < ?", self.before or None),
+            ("state = ?", self.state if self.state != UNFINISHED and self.state else None),
+        )
+        for condition, value in given:
             if value is not None:
                 wanted.append(condition)
                 arguments.append(value)

@@ -24,7 +24,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import orjson
 
@@ -231,6 +231,14 @@ class HttpExchange:
         """A header as text; `name` is lower case."""
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
+
+    def read_query(self) -> dict[str, str]:
+        """The parameters of the URL; the last one of each name counts."""
+        return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
+    def build_refusal(self, failure: Failure, *, skill_id: str = "") -> HttpResponse:
+        """The response to this request if it does not reach a skill."""
+        return build_refusal(failure, self.trace, skill_id=skill_id, latency_ms=self.latency_ms)
 
     async def send_response(self, answer: HttpResponse, *, close: bool = False) -> None:
         self.answered = True

@@ -23,7 +23,7 @@ import orjson
 
 from openskills.errors import InvalidArgument, KeyReused, RequestInFlight, RunInterrupted, StoreUnavailable
 from openskills.host.database import Database
-from openskills.host.http import HttpResponse, SseEvent, Trace, build_headers, encode_result
+from openskills.host.http import HttpResponse, Trace, build_headers, encode_result
 from openskills.host.model import failure_outcome, normalize_outcome
 from openskills.host.service import Invocation, InvokeRequest
 from openskills.host.workers import HostWorker, open_worker
@@ -241,13 +241,6 @@ def build_replay(earlier: IdempotentResponse, trace: Trace) -> HttpResponse:
     if earlier.status == 202:
         headers.append(location_header(found["data"]["id"]))
     return HttpResponse(earlier.status, headers, earlier.body)
-
-
-def replay_events(earlier: IdempotentResponse) -> tuple[SseEvent, ...]:
-    """The last events of a stream with a stored result."""
-    error = orjson.loads(earlier.body)["error"]
-    result = SseEvent("result", earlier.body)
-    return (result,) if error is None else (SseEvent("error", error), result)
 
 
 def location_header(run_id: str) -> tuple[bytes, bytes]:

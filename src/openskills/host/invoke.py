@@ -1,25 +1,25 @@
 """`POST /skills/{id}:invoke` and `:stream`, and asynchronous runs (`Prefer: respond-async` or `?mode=async`)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qs
+
+import orjson
 
 from openskills.errors import InvalidArgument, SkillError
 from openskills.host import http
 from openskills.host.auth import ANONYMOUS, Authenticator, Principal
-from openskills.host.history import MAX_CONTENT_BYTES, new_run_id
+from openskills.host.history import new_run_id
 from openskills.host.http import (
-    BODY_TIMEOUT,
-    PING_SECONDS,
     ClientDisconnect,
     HttpExchange,
     HttpRefusal,
     HttpResponse,
     SseEvent,
     build_document,
-    build_refusal,
     cancel_on_disconnect,
     read_body,
     response_from_result,
@@ -34,7 +34,6 @@ from openskills.host.idempotency import (
     IdempotentResponse,
     build_replay,
     location_header,
-    replay_events,
 )
 from openskills.host.model import Failure, InvokeResult, Listener, SkillOutputEvent
 from openskills.host.runs import Run, Runs, encode_data
@@ -56,87 +55,116 @@ def is_synchronous(exchange: HttpExchange) -> bool:
     return prefer is None or b"respond-async" not in {part.strip() for part in prefer.lower().split(b",")}
 
 
-class RunStarter:
-    """Starts asynchronous runs."""
+async def start_run(host: Host, runs: Runs, asked: InvokeRequest) -> Run:
+    """Start an asynchronous run. Raises `SkillError`, or `HttpRefusal` if it cannot start."""
+    host.check_request(asked)
+    registration = host.get_registration(asked.skill_id, asked.principal)
+    run_id = new_run_id()
 
-    def __init__(self, host: Host, runs: Runs) -> None:
-        self._host = host
-        self._runs = runs
+    async def make(listener: Listener) -> InvokeResult:
+        return (await host.perform(asked._replace(listener=listener, run_id=run_id))).result
 
-    async def start(self, exchange: HttpExchange, asked: InvokeRequest) -> HttpResponse:
-        """Start a run; the response has its `Location`. Raises `SkillError`, or `HttpRefusal` if it cannot start."""
-        run = await self.start_run(asked)
-        answer = build_document(
-            run.to_dict(), exchange.trace, skill_id=run.skill_id, status=202, latency_ms=exchange.latency_ms
-        )
-        answer.headers.extend((location_header(run.id), _PREFERENCE_APPLIED))
-        return answer
-
-    async def start_run(self, asked: InvokeRequest) -> Run:
-        """Start a run. Raises `SkillError`, or `HttpRefusal` if it cannot start."""
-        self._host.check_request(asked)
-        registration = self._host.get_registration(asked.skill_id, asked.principal)
-        run_id = new_run_id()
-
-        async def make(listener: Listener) -> InvokeResult:
-            return (await self._host.perform(asked._replace(listener=listener, run_id=run_id))).result
-
-        return await self._runs.start(
-            make,
-            skill_id=registration.id,
-            trace_id=asked.trace_id,
-            principal=asked.principal.name,
-            version=registration.version,
-            run_id=run_id,
-            kind=registration.kind,
-            request=_encode_request(self._host.mask_input(registration, asked.input)),
-        )
+    return await runs.start(
+        make,
+        skill_id=registration.id,
+        trace_id=asked.trace_id,
+        principal=asked.principal.name,
+        version=registration.version,
+        run_id=run_id,
+        kind=registration.kind,
+        request=encode_data({"input": host.mask_input(registration, asked.input)}),
+    )
 
 
-def _encode_request(value: object) -> bytes | None:
-    """An input as it is stored with its run; None if it is too large."""
-    request = encode_data({"input": value})
-    return request if len(request) <= MAX_CONTENT_BYTES else None
+_MAX_ID_LENGTH = 100
+SKILLS_PREFIX = "/skills/"
+
+ActionHandler = Callable[[HttpExchange, str], Awaitable[None]]
 
 
-class InvokeHandler:
-    """Handles `:invoke`."""
+def is_action_path(path: str) -> bool:
+    """Whether a path has the form `/skills/{id}:{verb}`."""
+    return path.startswith(SKILLS_PREFIX) and ":" in path and "/" not in path[len(SKILLS_PREFIX) :]
+
+
+class SkillActions:
+    """Handles `/skills/{id}:{verb}`. Dispatched by hand because every invocation comes this way."""
 
     def __init__(
         self,
         host: Host,
         gate: Authenticator,
         idempotency: IdempotencyStore,
-        run_starts: RunStarter,
+        runs: Runs,
         *,
         max_body: int,
-        body_timeout: float = BODY_TIMEOUT,
+        body_timeout: float,
+        ping: float,
     ) -> None:
         self._host = host
-        self._idempotency = idempotency
-        self._run_starts = run_starts
         self._gate = gate
+        self._idempotency = idempotency
+        self._runs = runs
         self._max_body = max_body
         self._body_timeout = body_timeout
+        self._ping = ping
+        self._verbs: dict[str, ActionHandler] = {"invoke": self._invoke, "stream": self._stream}
 
-    async def invoke(self, exchange: HttpExchange, skill_id: str) -> None:
+    async def handle(self, exchange: HttpExchange) -> None:
+        skill_id, _, word = exchange.path[len(SKILLS_PREFIX) :].rpartition(":")
+        skill_id = skill_id[:_MAX_ID_LENGTH]
+        verb = self._verbs.get(word)
+        if verb is None:
+            failure = http.unknown_action(f":{word}", [f":{name}" for name in self._verbs])
+            await exchange.send_response(exchange.build_refusal(failure, skill_id=skill_id))
+        elif exchange.method == "POST":
+            await verb(exchange, skill_id)
+        elif exchange.method == "OPTIONS":
+            await exchange.send_response(options_response(exchange, ("POST", "OPTIONS")))
+        else:
+            failure = http.wrong_method(exchange.method, ("POST",))
+            answer = exchange.build_refusal(failure, skill_id=skill_id)
+            await exchange.send_response(add_allow_header(answer, ("POST", "OPTIONS")))
+
+    async def _invoke(self, exchange: HttpExchange, skill_id: str) -> None:
         """Respond with the result of the skill."""
         principal = ANONYMOUS
         try:
-            principal = self.authenticate(exchange)
-            asked = await self.read_request(exchange, skill_id, principal)
+            principal = self._authenticate(exchange)
+            asked = await self._read_request(exchange, skill_id, principal)
             answer = await self._respond(exchange, asked)
             answer.headers.extend(self._host.rate_limit_headers(principal))
         except HttpRefusal as refused:
-            await self.refuse(exchange, skill_id, refused.failure, principal, close=refused.close)
+            await self._refuse(exchange, skill_id, refused.failure, principal, close=refused.close)
         except SkillError as error:
-            await self.refuse(exchange, skill_id, Failure.from_error(error), principal)
+            await self._refuse(exchange, skill_id, Failure.from_error(error), principal)
         except ClientDisconnect:
             return
         else:
             await exchange.send_response(answer)
 
-    def authenticate(self, exchange: HttpExchange) -> Principal:
+    async def _stream(self, exchange: HttpExchange, skill_id: str) -> None:
+        """Send events while the skill runs, last the result. Disconnecting cancels it, unless it has a key.
+
+        A request that cannot start is refused as JSON.
+        """
+        principal = ANONYMOUS
+        try:
+            principal = self._authenticate(exchange)
+            asked = await self._read_request(exchange, skill_id, principal)
+            self._host.check_request(asked)
+            claim = await self._claim(exchange, asked)
+        except HttpRefusal as refused:
+            await self._refuse(exchange, skill_id, refused.failure, principal, close=refused.close)
+        except SkillError as error:
+            await self._refuse(exchange, skill_id, Failure.from_error(error), principal)
+        except ClientDisconnect:
+            return
+        else:
+            with suppress(ClientDisconnect):
+                await cancel_on_disconnect(exchange.receive, self._send_events(exchange, asked, claim))
+
+    def _authenticate(self, exchange: HttpExchange) -> Principal:
         """The caller of a request. Raises `SkillError` or `HttpRefusal`."""
         if exchange.hostile is not None and exchange.hostile.field in {"Authorization", "Host"}:
             raise exchange.hostile
@@ -144,7 +172,7 @@ class InvokeHandler:
         principal.require_role("run")
         return principal
 
-    async def read_request(self, exchange: HttpExchange, skill_id: str, principal: Principal) -> InvokeRequest:
+    async def _read_request(self, exchange: HttpExchange, skill_id: str, principal: Principal) -> InvokeRequest:
         """Parse a request. Raises `SkillError`, `HttpRefusal` or `ClientDisconnect`."""
         if exchange.hostile is not None:
             raise exchange.hostile
@@ -162,7 +190,7 @@ class InvokeHandler:
             parent=trace.parent,
         )
 
-    async def claim(
+    async def _claim(
         self, exchange: HttpExchange, asked: InvokeRequest, *, mode: str = "sync"
     ) -> IdempotencyClaim | IdempotentResponse | None:
         """Claim the idempotency key of a request; None without one. Raises `SkillError`."""
@@ -172,18 +200,18 @@ class InvokeHandler:
         registration = self._host.get_registration(asked.skill_id, asked.principal)
         return await self._idempotency.begin(key, asked, skill_id=registration.id, mode=mode)
 
-    def start(self, asked: InvokeRequest, claim: IdempotencyClaim) -> asyncio.Task[Invocation]:
+    def _start(self, asked: InvokeRequest, claim: IdempotencyClaim) -> asyncio.Task[Invocation]:
         """Perform a claimed request in a task of its own, which goes on when its caller is gone."""
         return self._idempotency.start(claim, self._host.perform(asked))
 
     async def _respond(self, exchange: HttpExchange, asked: InvokeRequest) -> HttpResponse:
         waits = is_synchronous(exchange)
-        claim = await self.claim(exchange, asked, mode="sync" if waits else "async")
+        claim = await self._claim(exchange, asked, mode="sync" if waits else "async")
         if isinstance(claim, IdempotentResponse):
             return build_replay(claim, exchange.trace)
         if not waits:
             return await self._start_run(exchange, asked, claim)
-        work = self._host.perform(asked) if claim is None else asyncio.shield(self.start(asked, claim))
+        work = self._host.perform(asked) if claim is None else asyncio.shield(self._start(asked, claim))
         ended = await cancel_on_disconnect(exchange.receive, work)
         return response_from_result(ended.result, ended.body, exchange.trace)
 
@@ -191,16 +219,20 @@ class InvokeHandler:
         self, exchange: HttpExchange, asked: InvokeRequest, claim: IdempotencyClaim | None
     ) -> HttpResponse:
         try:
-            answer = await self._run_starts.start(exchange, asked)
+            run = await start_run(self._host, self._runs, asked)
         except (SkillError, HttpRefusal):
             if claim is not None:
                 await self._idempotency.abandon(claim)
             raise
+        answer = build_document(
+            run.to_dict(), exchange.trace, skill_id=run.skill_id, status=202, latency_ms=exchange.latency_ms
+        )
+        answer.headers.extend((location_header(run.id), _PREFERENCE_APPLIED))
         if claim is not None:
             await self._idempotency.finish(claim, answer.status, answer.body)
         return answer
 
-    async def refuse(
+    async def _refuse(
         self,
         exchange: HttpExchange,
         skill_id: str,
@@ -214,33 +246,6 @@ class InvokeHandler:
         ended = self._host.record_refusal(failure, asked)
         await exchange.send_response(response_from_result(ended.result, ended.body, exchange.trace), close=close)
 
-
-class EventStreamHandler:
-    """Handles `:stream`: server-sent events while the skill runs. Disconnecting cancels it, unless it has a key."""
-
-    def __init__(self, host: Host, invocations: InvokeHandler, *, ping: float = PING_SECONDS) -> None:
-        self._host = host
-        self._invocations = invocations
-        self._ping = ping
-
-    async def stream(self, exchange: HttpExchange, skill_id: str) -> None:
-        """Send events, the last one with the result. A request that cannot start is refused as JSON."""
-        principal = ANONYMOUS
-        try:
-            principal = self._invocations.authenticate(exchange)
-            asked = await self._invocations.read_request(exchange, skill_id, principal)
-            self._host.check_request(asked)
-            claim = await self._invocations.claim(exchange, asked)
-        except HttpRefusal as refused:
-            await self._invocations.refuse(exchange, skill_id, refused.failure, principal, close=refused.close)
-        except SkillError as error:
-            await self._invocations.refuse(exchange, skill_id, Failure.from_error(error), principal)
-        except ClientDisconnect:
-            return
-        else:
-            with suppress(ClientDisconnect):
-                await cancel_on_disconnect(exchange.receive, self._send_events(exchange, asked, claim))
-
     async def _send_events(
         self, exchange: HttpExchange, asked: InvokeRequest, claim: IdempotencyClaim | IdempotentResponse | None
     ) -> None:
@@ -250,14 +255,14 @@ class EventStreamHandler:
             headers.append(REPLAYED_HEADER)
             shown = _replay(claim)
         else:
-            start = None if claim is None else partial(self._invocations.start, claim=claim)
+            start = None if claim is None else partial(self._start, claim=claim)
             shown = stream_events(self._host, asked, start)
         async with aclosing(shown) as events:
             await send_events(exchange, events, ping=self._ping, headers=headers)
 
 
 async def _replay(earlier: IdempotentResponse) -> AsyncGenerator[SseEvent]:
-    for event in replay_events(earlier):
+    for event in final_events(orjson.loads(earlier.body)["error"], earlier.body):
         yield event
 
 
@@ -286,7 +291,7 @@ async def stream_events(
         except SkillError as error:
             # The result of a request with a key could not be stored; see `IdempotencyStore.finish`.
             ended = host.record_refusal(Failure.from_error(error), asked)
-        for event in final_events(ended):
+        for event in final_events(ended.result.to_dict()["error"], ended.body):
             yield event
     finally:
         closed = True
@@ -296,49 +301,10 @@ async def stream_events(
                 await work
 
 
-def final_events(ended: Invocation) -> tuple[SseEvent, ...]:
+def final_events(error: Mapping[str, Any] | None, body: bytes) -> tuple[SseEvent, ...]:
     """The last events: the error, if there is one, and the result."""
-    failure = ended.result.outcome.failure
-    result = SseEvent("result", ended.body)
-    if failure is None:
-        return (result,)
-    return SseEvent("error", ended.result.to_dict()["error"]), result
-
-
-_MAX_ID_LENGTH = 100
-SKILLS_PREFIX = "/skills/"
-
-ActionHandler = Callable[[HttpExchange, str], Awaitable[None]]
-
-
-def is_action_path(path: str) -> bool:
-    """Whether a path has the form `/skills/{id}:{verb}`."""
-    return path.startswith(SKILLS_PREFIX) and ":" in path and "/" not in path[len(SKILLS_PREFIX) :]
-
-
-class SkillActions:
-    """Dispatches `/skills/{id}:{verb}`. Done by hand because every invocation comes this way."""
-
-    def __init__(self, invocations: InvokeHandler, streams: EventStreamHandler) -> None:
-        self._verbs: dict[str, ActionHandler] = {"invoke": invocations.invoke, "stream": streams.stream}
-
-    async def handle(self, exchange: HttpExchange) -> None:
-        skill_id, _, word = exchange.path[len(SKILLS_PREFIX) :].rpartition(":")
-        verb = self._verbs.get(word)
-        if verb is None:
-            failure = http.unknown_action(f":{word}", [f":{name}" for name in self._verbs])
-            await exchange.send_response(self._build_refusal(exchange, skill_id, failure))
-        elif exchange.method == "POST":
-            await verb(exchange, skill_id[:_MAX_ID_LENGTH])
-        elif exchange.method == "OPTIONS":
-            await exchange.send_response(options_response(exchange, ("POST", "OPTIONS")))
-        else:
-            answer = self._build_refusal(exchange, skill_id, http.wrong_method(exchange.method, ("POST",)))
-            await exchange.send_response(add_allow_header(answer, ("POST", "OPTIONS")))
-
-    def _build_refusal(self, exchange: HttpExchange, skill_id: str, failure: Failure) -> HttpResponse:
-        skill_id = skill_id[:_MAX_ID_LENGTH]
-        return build_refusal(failure, exchange.trace, skill_id=skill_id, latency_ms=exchange.latency_ms)
+    result = SseEvent("result", body)
+    return (result,) if error is None else (SseEvent("error", error), result)
 
 
 def add_allow_header(answer: HttpResponse, methods: tuple[str, ...]) -> HttpResponse:

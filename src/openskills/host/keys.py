@@ -6,26 +6,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from openskills.errors import InvalidArgument, SkillError
 from openskills.host.auth import (
+    KeyChange,
     KeyRing,
     StoredKey,
     add_key,
-    change_scopes,
+    change_key,
     check_new_key,
     create_successor,
     name_exists,
     parse_key,
     read_keys,
-    revoke_key,
-    rotate_key,
     unknown_key,
 )
 from openskills.host.database import CHANGE_KEYS, Database, find_database, record_change
 from openskills.settings import Settings
 from openskills.sql import SqlConnection, select_rows
+
+T = TypeVar("T")
 
 _SELECT = "SELECT name, digest, hint, created, expires, scopes, role, limits FROM api_keys"
 _INSERT = """
@@ -33,7 +34,46 @@ _INSERT = """
 """
 
 
-class KeyFile:
+class KeyStore(Protocol):
+    """Keys of a host. Methods raise `InvalidArgument` for unknown names, names that are taken, and invalid values."""
+
+    async def list(self) -> Sequence[StoredKey]:
+        """All keys."""
+        ...
+
+    async def add(self, key: StoredKey) -> None:
+        """Add a key."""
+        ...
+
+    async def change(self, name: str, change: KeyChange[T]) -> T:
+        """Replace or remove a key."""
+        ...
+
+    async def revoke(self, name: str) -> StoredKey:
+        """Remove a key; hosts refuse it from then on."""
+        return await self.change(name, lambda found: (found, None))
+
+    async def rotate(self, name: str, *, now: datetime) -> tuple[str, StoredKey]:
+        """Replace a key by a new one with the same name, role, scopes, limits and lifetime; the old one is refused."""
+
+        def succeed(found: StoredKey) -> tuple[tuple[str, StoredKey], StoredKey]:
+            key, fresh = create_successor(found, now=now)
+            return (key, fresh), fresh
+
+        return await self.change(name, succeed)
+
+    async def change_scopes(self, name: str, scopes: Sequence[str]) -> StoredKey:
+        """Replace the scopes of a key, which stays the same."""
+
+        def use_scopes(found: StoredKey) -> tuple[StoredKey, StoredKey]:
+            changed = replace(found, scopes=tuple(scopes))
+            check_new_key(changed)
+            return changed, changed
+
+        return await self.change(name, use_scopes)
+
+
+class KeyFile(KeyStore):
     """The keys of a file. `place` is where they are, for messages."""
 
     def __init__(self, path: Path) -> None:
@@ -46,23 +86,17 @@ class KeyFile:
     async def add(self, key: StoredKey) -> None:
         await asyncio.to_thread(add_key, self._path, key)
 
-    async def revoke(self, name: str) -> StoredKey:
-        return await asyncio.to_thread(revoke_key, self._path, name)
-
-    async def rotate(self, name: str, *, now: datetime) -> tuple[str, StoredKey]:
-        return await asyncio.to_thread(rotate_key, self._path, name, now=now)
-
-    async def change_scopes(self, name: str, scopes: Sequence[str]) -> StoredKey:
-        return await asyncio.to_thread(change_scopes, self._path, name, scopes)
+    async def change(self, name: str, change: KeyChange[T]) -> T:
+        return await asyncio.to_thread(change_key, self._path, name, change)
 
     async def close(self) -> None:
         """Nothing is open."""
 
 
-class KeyTable:
+class KeyTable(KeyStore):
     """The keys of the host's database; all hosts that use it have the same keys, within two seconds.
 
-    Its methods raise like those of `KeyFile` (see `auth`), and `StoreUnavailable`.
+    Its methods also raise `StoreUnavailable`.
     """
 
     def __init__(self, database: Database, place: str) -> None:
@@ -84,45 +118,20 @@ class KeyTable:
 
         await self._database.write(insert)
 
-    async def revoke(self, name: str) -> StoredKey:
-        def remove(at: SqlConnection) -> StoredKey:
+    async def change(self, name: str, change: KeyChange[T]) -> T:
+        def replace_row(at: SqlConnection) -> T:
             at.lock(CHANGE_KEYS)
             found = _find(at, name)
             if found is None:
                 raise unknown_key(name)
+            result, changed = change(found)
             at.execute("DELETE FROM api_keys WHERE name = ?", (name,))
+            if changed is not None:
+                insert_key(at, changed)
             record_change(at, CHANGE_KEYS)
-            return found
+            return result
 
-        return await self._database.write(remove)
-
-    async def rotate(self, name: str, *, now: datetime) -> tuple[str, StoredKey]:
-        def update(at: SqlConnection) -> tuple[str, StoredKey]:
-            at.lock(CHANGE_KEYS)
-            found = _find(at, name)
-            if found is None:
-                raise unknown_key(name)
-            key, fresh = create_successor(found, now=now)
-            change = "UPDATE api_keys SET digest = ?, hint = ?, created = ?, expires = ? WHERE name = ?"
-            at.execute(change, (fresh.digest, fresh.hint, fresh.created, fresh.expires, name))
-            record_change(at, CHANGE_KEYS)
-            return key, fresh
-
-        return await self._database.write(update)
-
-    async def change_scopes(self, name: str, scopes: Sequence[str]) -> StoredKey:
-        def update(at: SqlConnection) -> StoredKey:
-            at.lock(CHANGE_KEYS)
-            found = _find(at, name)
-            if found is None:
-                raise unknown_key(name)
-            changed = replace(found, scopes=tuple(scopes))
-            check_new_key(changed)
-            at.execute("UPDATE api_keys SET scopes = ? WHERE name = ?", (json.dumps(changed.scopes), name))
-            record_change(at, CHANGE_KEYS)
-            return changed
-
-        return await self._database.write(update)
+        return await self._database.write(replace_row)
 
     async def close(self) -> None:
         await self._database.close()
@@ -157,12 +166,14 @@ def open_key_store(settings: Settings, database: Database | None = None) -> KeyF
     if settings.host_database is None:
         return KeyFile(settings.host_keys)
     place = find_database(settings)
-    used = database or Database(place)
-    return KeyTable(used, getattr(place, "place", ""))
+    return KeyTable(database or Database(place), getattr(place, "place", ""))
 
 
-class HostKeys:
-    """The keys of a running host: where they are, and the rings that authenticate with them."""
+class HostKeys(KeyStore):
+    """The keys of a running host: where they are, and the rings that authenticate with them.
+
+    What is changed with it counts for this host at once.
+    """
 
     def __init__(self, store: KeyFile | KeyTable, rings: Sequence[KeyRing]) -> None:
         self.store = store
@@ -179,24 +190,10 @@ class HostKeys:
         return await self.store.list()
 
     async def add(self, key: StoredKey) -> None:
-        """Add a key; this host accepts it at once. Raises like `auth.add_key`."""
         await self.store.add(key)
         await self.refresh()
 
-    async def revoke(self, name: str) -> StoredKey:
-        """Remove a key; this host refuses it at once. Raises like `auth.revoke_key`."""
-        found = await self.store.revoke(name)
+    async def change(self, name: str, change: KeyChange[T]) -> T:
+        result = await self.store.change(name, change)
         await self.refresh()
-        return found
-
-    async def rotate(self, name: str, *, now: datetime) -> tuple[str, StoredKey]:
-        """Replace a key; this host refuses the old one at once. Raises like `auth.rotate_key`."""
-        found = await self.store.rotate(name, now=now)
-        await self.refresh()
-        return found
-
-    async def change_scopes(self, name: str, scopes: Sequence[str]) -> StoredKey:
-        """Replace the scopes of a key, in this host at once. Raises like `auth.change_scopes`."""
-        found = await self.store.change_scopes(name, scopes)
-        await self.refresh()
-        return found
+        return result

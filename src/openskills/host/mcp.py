@@ -4,19 +4,17 @@ The protocol itself is an adapter that is found as an entry point and loaded wit
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import parse_qs
 
 from openskills.arguments import find_plugin
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.host import http
-from openskills.host.auth import Authenticator, Principal, check_origin
-from openskills.host.commands import HostCaller
+from openskills.host.auth import Principal, check_origin
+from openskills.host.commands import HostCaller, check_name
 from openskills.host.http import HttpExchange, HttpRefusal, Message, Receive, Scope, Send, read_body
 from openskills.host.model import SkillOutputEvent
-from openskills.host.openapi import build_tools
+from openskills.host.openapi import list_tools
 from openskills.host.parts import HostParts
 from openskills.host.registry.registry import Registry
 from openskills.host.service import Host
@@ -27,8 +25,6 @@ MCP_TOOLS = ("session", "hosted", "both", "off")
 MAX_ENDPOINTS = 32
 """Each has a catalog that it watches."""
 _MAX_HANDSHAKE = 64 * 1024
-_KEY_CHECK_INTERVAL = 1.0
-_SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
 class HostTools:
@@ -40,11 +36,7 @@ class HostTools:
 
     def list_tools(self, caller: HostCaller) -> Sequence[Mapping[str, Any]]:
         """The skills that the caller may invoke."""
-        entries = self._registry.list_entries()
-        ready = {entry.id for entry in entries if entry.status == "ready" and caller.principal.can_invoke(entry.id)}
-        offered = [one for one in self._registry.list_registrations() if one.id in ready]
-        known = [entry.id for entry in entries if caller.principal.can_see(entry.id)]
-        return build_tools(offered, "mcp", known=known)
+        return list_tools(self._registry, caller.principal, "mcp")
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], caller: HostCaller, on_progress: Callable[[str], None]
@@ -119,7 +111,7 @@ class McpRoute:
                 max_body = min(max_body, _MAX_HANDSHAKE)
             body = await read_body(exchange, max_body, timeout=parts.options.body_seconds)
             receive = _replay(body, exchange.receive)
-        owner = parts.find_upload_owner(principal)
+        owner = parts.catalogs.find_owner(principal)
         opened = self._endpoints.get(owner) or await self._open(parts, owner)
         # Most recently used last.
         self._endpoints[owner] = self._endpoints.pop(owner, opened)
@@ -144,26 +136,26 @@ class McpRoute:
             if oldest and len(self._endpoints) >= self._max_endpoints:
                 closing = self._endpoints.pop(oldest)
                 parts.on_reload.remove(closing.endpoint.announce_changes)
+                parts.on_revoke.remove(closing.endpoint.close_sessions)
                 await closing.close()
             ending = asyncio.create_task(_close_at_shutdown(parts.shutdown, endpoint))
-            checking = asyncio.create_task(_end_revoked(parts.authenticator, endpoint))
-            opened = self._endpoints[owner] = _OpenEndpoint(endpoint, ending, checking)
+            opened = self._endpoints[owner] = _OpenEndpoint(endpoint, ending)
             parts.exit_stack.push_async_callback(opened.close)
             parts.on_reload.append(endpoint.announce_changes)
+            parts.on_revoke.append(endpoint.close_sessions)
             return opened
 
 
 class _OpenEndpoint(NamedTuple):
-    """An endpoint, and the tasks that end it or its sessions."""
+    """An endpoint, and the task that closes it at the shutdown."""
 
     endpoint: EndpointProtocol
     ending: asyncio.Task[None]
-    checking: asyncio.Task[None]
 
     async def close(self) -> None:
         """Safe to call twice."""
-        await _cancel(self.checking)
-        await _cancel(self.ending)
+        self.ending.cancel()
+        await asyncio.wait([self.ending])
         await self.endpoint.close()
 
 
@@ -171,23 +163,6 @@ async def _close_at_shutdown(shutdown: asyncio.Event, endpoint: EndpointProtocol
     """End event streams before the server waits for its connections."""
     await shutdown.wait()
     await endpoint.close()
-
-
-async def _end_revoked(authenticator: Authenticator, endpoint: EndpointProtocol) -> None:
-    """End the sessions of keys that were revoked or have expired."""
-
-    def is_over(identity: object) -> bool:
-        return isinstance(identity, Principal) and not authenticator.is_valid(identity)
-
-    while True:
-        await asyncio.sleep(_KEY_CHECK_INTERVAL)
-        await endpoint.close_sessions(is_over)
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    if not task.done():
-        task.cancel()
-        await asyncio.wait([task])
 
 
 def load_adapter() -> Callable[..., Any]:
@@ -204,13 +179,8 @@ def load_adapter() -> Callable[..., Any]:
 
 
 def _read_session_name(exchange: HttpExchange) -> str:
-    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    names = query.get("session")
-    if names is None:
-        return ""
-    if _SESSION_NAME.fullmatch(names[-1]) is None:
-        raise InvalidArgument("session", f"invalid name {names[-1][:100]!r}: use up to 64 letters, digits, ., - and _")
-    return names[-1]
+    name = exchange.read_query().get("session")
+    return "" if name is None else check_name("session", name)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

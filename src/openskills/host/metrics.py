@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -141,10 +142,9 @@ def _render_histograms(total: HostCounters) -> Iterator[str]:
 
 
 def _render_gauges(live: Sequence[dict[str, Any]]) -> Iterator[str]:
-    flying: dict[str, int] = {}
+    flying = Counter[str]()
     for part in live:
-        for skill, number in part["in_flight"].items():
-            flying[skill] = flying.get(skill, 0) + number
+        flying.update(part["in_flight"])
     yield from _render_head("openskills_in_flight", "Running and queued invocations.", "gauge")
     for skill, number in sorted(flying.items()):
         yield f"openskills_in_flight{_add_braces(_render_labels(('skill',), (skill,)))} {number}"

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from openskills.errors import InvalidArgument
-from openskills.host.auth import OWNER_MARK
+from openskills.host.auth import OWNER_MARK, Principal
 from openskills.host.model import MAX_TRACE_ID_LENGTH, RESULT_SCHEMA, Registration
 from openskills.host.registry.manifest import ID_PATTERN
-from openskills.host.registry.registry import RegistryEntry, build_tool_names
+from openskills.host.registry.registry import Registry, RegistryEntry, build_tool_names
 from openskills.host.registry.scripts import SkippedFile
 from openskills.host.runners.kinds import describe_isolation
 from openskills.settings import Settings
@@ -38,6 +38,14 @@ def build_tools(registrations: Iterable[Registration], form: str, *, known: Iter
     # Private skills come last here, so that they win.
     winners = {plain[one.id]: one for one in sorted(offered, key=lambda one: OWNER_MARK in one.id)}
     return [made(one, plain[one.id]) for one in offered if winners[plain[one.id]] is one]
+
+
+def list_tools(registry: Registry, principal: Principal, form: str) -> list[dict[str, Any]]:
+    """The ready skills that a caller may invoke, as tools. Raises like `build_tools`."""
+    entries = registry.list_entries()
+    ready = {entry.id for entry in entries if entry.status == "ready" and principal.can_invoke(entry.id)}
+    offered = [one for one in registry.list_registrations() if one.id in ready]
+    return build_tools(offered, form, known=[entry.id for entry in entries if principal.can_see(entry.id)])
 
 
 def _to_openai(registration: Registration, name: str) -> dict[str, Any]:
@@ -243,18 +251,13 @@ def build_openapi(
 
 
 def _skill_schemas(registration: Registration) -> Fragment:
-    name = registration.id
-    data = registration.output_schema
-    result: Fragment = {
-        "allOf": [schema_reference("Result")],
-        "properties": {"success": {"const": True}, "error": {"type": "null"}},
-    }
+    name, data = registration.id, {"type": "object"}
     found: Fragment = {f"{name}.input": _embed_schema(registration.input_schema or ANY_OBJECT, f"{name}.input")}
-    result["properties"]["data"] = {"type": "object"}
-    if data is not None:
-        found[f"{name}.data"] = _embed_schema(data, f"{name}.data")
-        result["properties"]["data"] = schema_reference(f"{name}.data")
-    return found | {f"{name}.result": result}
+    if registration.output_schema is not None:
+        found[f"{name}.data"] = _embed_schema(registration.output_schema, f"{name}.data")
+        data = schema_reference(f"{name}.data")
+    properties = {"success": {"const": True}, "error": {"type": "null"}, "data": data}
+    return found | {f"{name}.result": {"allOf": [schema_reference("Result")], "properties": properties}}
 
 
 def _embed_schema(schema: Mapping[str, Any], name: str) -> Any:
@@ -278,53 +281,39 @@ def _move_references(value: Any, place: str) -> Any:
     return value
 
 
-def _request_body(registration: Registration) -> Fragment:
+def _invoke_operation(registration: Registration) -> Fragment:
+    done = json_response("The result of the skill.", schema_reference(f"{registration.id}.result"))
+    begun = json_response("The run has started; see `Location`.", schema_reference("Result"))
+    begun["headers"]["Location"] = {"schema": {"type": "string", "pattern": "^/runs/"}}
+    summary, responses = f"Invoke {registration.id}", {"200": done, "202": begun}
+    return _call_operation(registration, "invoke", summary, registration.description, responses, "Mode")
+
+
+def _stream_operation(registration: Registration) -> Fragment:
+    summary = f"Invoke {registration.id} with events"
+    description = "Events `start`, `stdout`, `stderr`, `progress`, `artifact`, `error`, and last `result`."
+    return _call_operation(registration, "stream", summary, description, {"200": _events_response()})
+
+
+def _call_operation(
+    registration: Registration, verb: str, summary: str, description: str, responses: Fragment, *parameters: str
+) -> Fragment:
     schema: Fragment = {
         "type": "object",
         "required": ["input"],
         "properties": {"input": schema_reference(f"{registration.id}.input")},
         "additionalProperties": False,
     }
-    return {"required": True, "content": {"application/json": {"schema": schema}}}
-
-
-def _invoke_operation(registration: Registration) -> Fragment:
-    done = json_response("The result of the skill.", schema_reference(f"{registration.id}.result"))
-    begun = json_response("The run has started; see `Location`.", schema_reference("Result"))
-    begun["headers"]["Location"] = {"schema": {"type": "string", "pattern": "^/runs/"}}
+    failure = json_response("A failure.", schema_reference("Failure"))
+    names = ("TraceId", "IdempotencyKey", *parameters)
     return {
-        "operationId": f"invoke_{registration.id}",
-        "summary": f"Invoke {registration.id}",
-        "description": registration.description,
+        "operationId": f"{verb}_{registration.id}",
+        "summary": summary,
+        "description": description,
         "tags": ["skills"],
-        "parameters": [
-            *_TRACE_PARAMETERS,
-            {"$ref": "#/components/parameters/IdempotencyKey"},
-            {"$ref": "#/components/parameters/Mode"},
-        ],
-        "requestBody": _request_body(registration),
-        "responses": {
-            "200": done,
-            "202": begun,
-            **failure_references(),
-            "default": json_response("A failure.", schema_reference("Failure")),
-        },
-    }
-
-
-def _stream_operation(registration: Registration) -> Fragment:
-    return {
-        "operationId": f"stream_{registration.id}",
-        "summary": f"Invoke {registration.id} with events",
-        "description": "Events `start`, `stdout`, `stderr`, `progress`, `artifact`, `error`, and last `result`.",
-        "tags": ["skills"],
-        "parameters": [*_TRACE_PARAMETERS, {"$ref": "#/components/parameters/IdempotencyKey"}],
-        "requestBody": _request_body(registration),
-        "responses": {
-            "200": _events_response(),
-            **failure_references(),
-            "default": json_response("A failure.", schema_reference("Failure")),
-        },
+        "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in names],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "responses": {**responses, **failure_references(), "default": failure},
     }
 
 
@@ -339,17 +328,11 @@ def _events_response() -> Fragment:
 def _build_fixed_paths(models: Sequence[str]) -> Fragment:
     return {
         "/skills": {"get": _read_operation("listSkills", "All skills, with problems of broken ones", "skills")},
-        "/skills/{skill_id}": {
-            "get": _read_operation("getSkill", "One skill", "skills", SKILL_ID_PARAMETER, more=(404,))
-        },
+        "/skills/{skill_id}": {"get": _read_operation("getSkill", "One skill", "skills", SKILL_ID_PARAMETER)},
         "/tools": {"get": _read_operation("exportTools", "The skills as tools for models", "skills", FORMAT_PARAMETER)},
-        "/runs/{run_id}": {
-            "get": _read_operation("getRun", "The state of a run", "runs", RUN_ID_PARAMETER, more=(404,))
-        },
+        "/runs/{run_id}": {"get": _read_operation("getRun", "The state of a run", "runs", RUN_ID_PARAMETER)},
         "/runs/{run_id}/events": {"get": _run_events_operation()},
-        "/runs/{run_id}:cancel": {
-            "post": _read_operation("cancelRun", "Cancel a run", "runs", RUN_ID_PARAMETER, more=(404,))
-        },
+        "/runs/{run_id}:cancel": {"post": _read_operation("cancelRun", "Cancel a run", "runs", RUN_ID_PARAMETER)},
         **_build_conversation_paths(models),
         "/healthz": {"get": _public_operation("healthz", "Whether the process is alive")},
         "/readyz": {"get": _public_operation("readyz", "Whether the host accepts invocations", more=(503,))},
@@ -388,21 +371,21 @@ def _build_conversation_paths(models: Sequence[str]) -> Fragment:
             "post": _write_operation("createConversation", "Create a conversation", created, status="201"),
         },
         "/conversations/{conversation_id}": {
-            "get": _read_operation("getConversation", "A conversation with everything in it", tag, one, more=(404,)),
-            "delete": _read_operation("deleteConversation", "Delete a conversation", tag, one, more=(404, 409)),
+            "get": _read_operation("getConversation", "A conversation with everything in it", tag, one),
+            "delete": _read_operation("deleteConversation", "Delete a conversation", tag, one, more=(409,)),
         },
         "/conversations/{conversation_id}:cancel": {
-            "post": _read_operation("cancelTurn", "Cancel the running turn", tag, one, more=(404,))
+            "post": _read_operation("cancelTurn", "Cancel the running turn", tag, one)
         },
         "/conversations/{conversation_id}/messages": {
             "post": _write_operation("sendMessage", "Send a message", message, one, required=("text",), status="202")
         },
         "/conversations/{conversation_id}/approvals/{approval_id}": {"post": answer},
         "/conversations/{conversation_id}/requests": {
-            "get": _read_operation("listRequests", "The recorded requests to the model", tag, one, more=(404,))
+            "get": _read_operation("listRequests", "The recorded requests to the model", tag, one)
         },
         "/conversations/{conversation_id}/requests/{number}": {
-            "get": _read_operation("getRequest", "A recorded request", tag, one, REQUEST_NUMBER_PARAMETER, more=(404,))
+            "get": _read_operation("getRequest", "A recorded request", tag, one, REQUEST_NUMBER_PARAMETER)
         },
     }
 
@@ -415,7 +398,7 @@ def _write_operation(
     required: tuple[str, ...] = (),
     status: str = "200",
 ) -> Fragment:
-    found = _read_operation(name, summary, "conversations", *parameters, more=(404, 408, 409, 413, 415, 429))
+    found = _read_operation(name, summary, "conversations", *parameters, more=(408, 409, 413, 415, 429))
     schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
     found["requestBody"] = {"required": bool(required), "content": {"application/json": {"schema": schema}}}
     found["responses"][status] = found["responses"].pop("200")
@@ -423,7 +406,9 @@ def _write_operation(
 
 
 def _read_operation(name: str, summary: str, tag: str, *parameters: Fragment, more: tuple[int, ...] = ()) -> Fragment:
-    statuses = (400, 401, 403, *more, 421, 500, 503)
+    # What the path names may not exist.
+    unknown = (404,) if any(one["in"] == "path" for one in parameters) else ()
+    statuses = (400, 401, 403, *unknown, *more, 421, 500, 503)
     return {
         "operationId": name,
         "summary": summary,
@@ -440,9 +425,7 @@ def _public_operation(name: str, summary: str, more: tuple[int, ...] = ()) -> Fr
 
 
 def _run_events_operation() -> Fragment:
-    found = _read_operation(
-        "watchRun", "The events of a run", "runs", RUN_ID_PARAMETER, LAST_EVENT_ID_PARAMETER, more=(404,)
-    )
+    found = _read_operation("watchRun", "The events of a run", "runs", RUN_ID_PARAMETER, LAST_EVENT_ID_PARAMETER)
     return {**found, "responses": {**found["responses"], "200": _events_response()}}
 
 

@@ -1,15 +1,17 @@
 """The parts of a running host, opened and closed together."""
 
 import asyncio
+import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from openskills.errors import SkillError
 from openskills.filesystem import make_private
 from openskills.host.admission import Admission, SharedBuckets
 from openskills.host.auth import Authenticator, KeyRing, Principal
@@ -37,7 +39,9 @@ from openskills.settings import Settings
 if TYPE_CHECKING:
     from openskills.host.conversations import Conversations
 
+RevokeHandler: TypeAlias = Callable[[Callable[[object], bool]], Awaitable[None]]
 GRACE_SECONDS = 30.0
+_log = logging.getLogger("openskills.host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,9 @@ class HostParts:
 
     `catalogs` opens the skills that callers may see, `console` is the same object, or None if it is off. `prepared` is
     True when all skills have been checked; `shutdown` is set to end open event streams. Functions in `on_reload` are
-    called, and awaited if they can be, when skills have changed. `uploads` is None if uploads are off. `cluster` shows
-    the nodes of a Ray cluster and the hosts that share a database.
+    called, and awaited if they can be, when skills have changed; those in `on_revoke` end what callers have running for
+    whom the function that they get is true. `uploads` is None if uploads are off. `cluster` shows the nodes of a Ray
+    cluster and the hosts that share a database.
     """
 
     settings: Settings
@@ -110,6 +115,7 @@ class HostParts:
     shutdown: asyncio.Event = field(default_factory=asyncio.Event)
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     on_reload: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+    on_revoke: list[RevokeHandler] = field(default_factory=list[RevokeHandler])
     _conversations: "Conversations | None" = field(default=None, init=False, repr=False)
 
     @property
@@ -118,39 +124,29 @@ class HostParts:
         if self._conversations is None:
             from openskills.host.conversations import Conversations
 
-            self._conversations = Conversations(
-                self.settings,
-                self.host,
-                self.runs,
-                open_catalog=self.catalogs.open_catalog,
-                grants=self.options.grants,
-                install=self.options.install,
-                uploads=self.settings.host_uploads,
-                is_served=bool(self.options.skills),
-            )
+            self._conversations = Conversations(self.settings, self.commands.options, self.host, self.runs)
+            self.on_revoke.append(self._conversations.end_invalid)
         return self._conversations
 
     async def end_invalid(self) -> None:
-        """End the commands and turns of callers whose keys were revoked, changed, or have expired."""
+        """End the commands, turns and MCP sessions of callers whose keys were revoked, changed, or have expired."""
 
         def is_over(identity: object) -> bool:
             return isinstance(identity, Principal) and not self.authenticator.is_valid(identity)
 
-        await self.commands.end_invalid(is_over)
-        if self._conversations is not None:
-            await self._conversations.end_invalid(is_over)
+        for end in tuple(self.on_revoke):
+            try:
+                await end(is_over)
+            except SkillError as error:
+                _log.warning("cannot end what callers with revoked keys have running, trying again: %s", error.message)
 
     async def close_conversations(self) -> None:
         """Close the conversations after their runs have ended."""
         if self._conversations is not None:
             await self._conversations.close()
 
-    def find_upload_owner(self, principal: Principal) -> str:
-        """The owner of the private uploads that a caller may see; empty if it has none and cannot have any."""
-        return self.catalogs.find_owner(principal)
-
     def list_skill_directories(self, owner: str) -> tuple[Path, ...]:
-        """The directories with the SKILL.md folders that callers with this `find_upload_owner` may see.
+        """The directories with the SKILL.md folders that callers with this owner of private uploads may see.
 
         These are shared uploads, the folders of the operator, and private uploads; of equal names the last one counts.
         """
@@ -217,49 +213,34 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     host = Host(registry, runners, admission, secrets=settings.environment, observers=tuple(observers))
     metrics.count_with(lambda: host.in_flight)
     keys = settings.host_keys if settings.host_database is None else None
-    rings = (KeyRing.open(keys, required=True), KeyRing.open(keys, required=True), KeyRing.open(keys))
+    required, optional = KeyRing.open(keys, required=True), KeyRing.open(keys)
     if keys is None:
-        for ring in rings:
-            ring.update(stored_keys)
+        required.update(stored_keys)
+        optional.update(stored_keys)
     skills = options.skills if uploads is None else (uploads.get_live(SHARED), *options.skills)
-    console = Console(settings, skills, start, rings[0], trusted=options.trusted, uploads=uploads)
+    console = Console(settings, skills, start, required, trusted=options.trusted, uploads=uploads)
     closing.push_async_callback(console.close)
-    made: list[HostParts] = []
-
-    async def close_conversations() -> None:
-        for parts in made:
-            await parts.close_conversations()
-
-    closing.push_async_callback(close_conversations)
-    is_served = bool(options.skills)
     allowed = CommandOptions(
-        console,
-        is_served,
-        options.grants,
-        options.install,
-        options.workers,
-        settings.host_uploads if uploads is not None else None,
+        console, bool(options.skills), options.grants, options.install, options.workers, settings.host_uploads
     )
     commands = HostCommands(settings, allowed, host, runs)
-    closing.push_async_callback(commands.close)
-    # Turns of conversations and commands are runs, so these end first.
-    closing.push_async_callback(runs.close)
-    authenticator = Authenticator(rings[1], rings[2], settings.host_auth)
+    authenticator = Authenticator(required, optional, settings.host_auth)
     idempotency = IdempotencyStore(database, worker and worker.share())
-    closing.push_async_callback(idempotency.close)
     cluster = ClusterMonitor(settings, database, worker and worker.id)
-    closing.push_async_callback(cluster.close)
     if worker is not None:
         # Other hosts see it also if it is idle.
         worker.hold()
     if options.console:
         authenticator.sessions = console.sessions
-    parts = (
+    parts = HostParts(
+        settings,
+        options,
+        start,
         registry,
         runners,
         host,
         database,
-        HostKeys(key_store, rings),
+        HostKeys(key_store, (required, optional)),
         authenticator,
         metrics,
         history,
@@ -270,9 +251,16 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         cluster,
         uploads,
         console if options.console else None,
+        exit_stack=closing,
+        on_revoke=[commands.end_invalid],
     )
-    made.append(HostParts(settings, options, start, *parts, exit_stack=closing))
-    return made[0]
+    closing.push_async_callback(parts.close_conversations)
+    closing.push_async_callback(commands.close)
+    # Turns of conversations and commands are runs, so these end first.
+    closing.push_async_callback(runs.close)
+    closing.push_async_callback(idempotency.close)
+    closing.push_async_callback(cluster.close)
+    return parts
 
 
 def _open_database(settings: Settings, options: HostOptions) -> Database:

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.publish import (
@@ -33,8 +33,8 @@ from openskills.errors import InvalidArgument, UnsupportedMedia
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.host import http
 from openskills.host.auth import ANONYMOUS, Principal, is_loopback
+from openskills.host.commands import HostCaller
 from openskills.host.http import HttpExchange, HttpRefusal, HttpResponse, build_document, trace_headers
-from openskills.host.mcp import HostCaller
 from openskills.host.parts import HostParts
 from openskills.host.routes import PublicRouteHandler
 from openskills.settings import Settings
@@ -86,11 +86,11 @@ class PublishedSkills:
         self._lock = asyncio.Lock()
         self._catalogs: dict[tuple[Path, ...], PublishedCatalog] = {}
         self._built: dict[tuple[str, ...], bytes] = {}
-        self._digests: dict[tuple[str, str], str] = {}
+        self._digests: dict[tuple[str, ...], str] = {}
 
     async def open_catalog(self, parts: HostParts, principal: Principal) -> PublishedCatalog:
         """The skills of the host and the uploads that a caller may see, as they are on disk now."""
-        directories = tuple(parts.list_skill_directories(parts.find_upload_owner(principal)))
+        directories = tuple(parts.list_skill_directories(parts.catalogs.find_owner(principal)))
         async with self._lock:
             if not self._catalogs:
                 parts.on_reload.append(self._invalidate)
@@ -146,9 +146,9 @@ class PublishedSkills:
         plugins = list_plugins(name, [*(await self.find(parts, principal)).skills.values()])
         sources: dict[str, Mapping[str, str]] = {}
         for plugin, members in plugins.items():
-            key = _plugin_key(plugin, members, _mcp_url(url, parts) if plugin == name else "")
+            key, build = _plan_plugin(plugin, members, _mcp_url(url, parts) if plugin == name else "")
             if key not in self._digests:
-                data = await self._build_plugin(key, members, name, url, parts)
+                data = await self._build(key, build)
                 self._digests[key] = hashlib.sha256(data).hexdigest()
             address = f"{url}/plugins/{plugin}.zip"
             sources[plugin] = {"source": "archive", "url": address, "sha256": self._digests[key]}
@@ -165,15 +165,13 @@ class PublishedSkills:
         members = list_plugins(name, skills).get(wanted)
         if members is None:
             raise HttpRefusal(http.unknown_address(exchange.path))
-        key = _plugin_key(wanted, members, _mcp_url(url, parts) if wanted == name else "")
-        data = await self._build_plugin(key, members, name, url, parts)
+        data = await self._build(*_plan_plugin(wanted, members, _mcp_url(url, parts) if wanted == name else ""))
         return _build_response(exchange, parts, data, "application/zip")
 
     async def search(self, exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
         """`?q=WORDS&limit=N&owner=TEAM`, for `npx skills find`."""
-        query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        words, owner = query.get("q", [""])[-1], query.get("owner", [""])[-1]
-        limit = _parse_limit(query.get("limit", ["20"])[-1])
+        query = exchange.read_query()
+        words, owner, limit = query.get("q", ""), query.get("owner", ""), _parse_limit(query.get("limit", "20"))
         url = find_public_url(exchange, parts)
         publication = await self.find(parts, principal)
         snapshot = (await self.open_catalog(parts, principal)).catalog.snapshot
@@ -184,7 +182,7 @@ class PublishedSkills:
             {
                 "id": f"{_owner_of(one)}/{REPOSITORY}/{one.name}",
                 "name": one.name,
-                "source": _source_of(url, one),
+                "source": f"{url}/{one.team}",
                 "installs": 0,
             }
             for one in chosen
@@ -201,7 +199,7 @@ class PublishedSkills:
         try:
             rows = [{"path": one.path, "contents": one.data.decode()} for one in files]
         except UnicodeDecodeError:
-            place = f"{_source_of(find_public_url(exchange, parts), skill).rstrip('/')}/.well-known/agent-skills"
+            place = f"{find_public_url(exchange, parts)}/{skill.team}".rstrip("/") + "/.well-known/agent-skills"
             message = f"{skill.name} has files that are not text; use the archive {place}/{skill.name}.zip"
             raise UnsupportedMedia(message) from None
         return _build_json(exchange, parts, {"files": rows, "hash": skill.digest})
@@ -233,12 +231,6 @@ class PublishedSkills:
         if not chosen.skills:
             raise HttpRefusal(http.unknown_address(exchange.path))
         return chosen.skills
-
-    async def _build_plugin(
-        self, key: tuple[str, str], members: Sequence[PublishedSkill], name: str, url: str, parts: HostParts
-    ) -> bytes:
-        mcp_url = _mcp_url(url, parts) if key[0] == name else ""
-        return await self._build(("plugin", *key), lambda: build_archive(build_plugin(key[0], members, mcp_url)))
 
     async def _build(self, key: tuple[str, ...], build: Callable[[], bytes]) -> bytes:
         """An archive, built now or before. One at a time, because each is in memory as a whole."""
@@ -305,18 +297,17 @@ def _mcp_url(url: str, parts: HostParts) -> str:
     return f"{url}/mcp" if is_allowed and parts.options.mcp_tools != "off" else ""
 
 
-def _plugin_key(plugin: str, members: Sequence[PublishedSkill], mcp_url: str) -> tuple[str, str]:
-    """What the content of a plugin depends on: its name, and a digest over its skills and its server."""
+def _plan_plugin(
+    plugin: str, members: Sequence[PublishedSkill], mcp_url: str
+) -> tuple[tuple[str, ...], Callable[[], bytes]]:
+    """What the content of a plugin depends on: its name, skills and server. And the function that builds it."""
     lines = "".join(f"{one.name}\0{one.digest}\n" for one in members)
-    return plugin, hashlib.sha256(f"{mcp_url}\n{lines}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{mcp_url}\n{lines}".encode()).hexdigest()
+    return ("plugin", plugin, digest), lambda: build_archive(build_plugin(plugin, members, mcp_url))
 
 
 def _owner_of(skill: PublishedSkill) -> str:
     return skill.team or DEFAULT_NAME
-
-
-def _source_of(url: str, skill: PublishedSkill) -> str:
-    return f"{url}/{skill.team}"
 
 
 def _parse_limit(text: str) -> int:

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import parse_qs
 
 import orjson
 
@@ -36,7 +35,6 @@ from openskills.host.http import (
     Trace,
     build_document,
     build_file_headers,
-    build_refusal,
     cancel_on_disconnect,
     read_body,
     send_events,
@@ -45,20 +43,19 @@ from openskills.host.http import (
     trace_headers,
 )
 from openskills.host.idempotency import location_header
-from openskills.host.invoke import RunStarter, add_allow_header, options_response
+from openskills.host.invoke import add_allow_header, options_response, start_run
 from openskills.host.metrics import CONTENT_TYPE
 from openskills.host.model import Failure
 from openskills.host.openapi import (
     MAX_MESSAGE_CHARS,
     MAX_MESSAGE_FILES,
     build_openapi,
-    build_tools,
     describe_skill,
     describe_skipped,
+    list_tools,
 )
 from openskills.host.parts import HostParts
-from openskills.host.registry.registry import RegistryEntry
-from openskills.host.runs import EventPosition, Run, RunEvent, RunState, encode_data
+from openskills.host.runs import EventPosition, Run, RunState, encode_data
 from openskills.host.service import InvokeRequest, check_scope
 from openskills.host.strict_json import check_json, read_json
 from openskills.settings import parse_seconds
@@ -75,23 +72,6 @@ PublicRouteHandler = Callable[[HttpExchange, HostParts | None], Awaitable[HttpRe
 """The same without authentication, and also before the host has started."""
 
 
-class AuthenticatedRoute:
-    """A route that needs authentication."""
-
-    def __init__(self, handler: RouteHandler) -> None:
-        self._handler = handler
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the handler; `SkillError` and `HttpRefusal` become error responses."""
-        await _respond(HttpExchange(scope, receive, send), self._handle)
-
-    async def _handle(self, exchange: HttpExchange) -> HttpResponse | None:
-        parts = get_parts(exchange)
-        if parts is None:
-            raise HttpRefusal(http.host_starting())
-        return await self._handler(exchange, parts, parts.authenticator.authenticate(exchange))
-
-
 class PublicRoute:
     """A route without authentication."""
 
@@ -100,36 +80,39 @@ class PublicRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the handler; `SkillError` and `HttpRefusal` become error responses."""
-        await _respond(
-            HttpExchange(scope, receive, send), lambda exchange: self._handler(exchange, get_parts(exchange))
-        )
+        exchange = HttpExchange(scope, receive, send)
+        with suppress(ClientDisconnect):
+            try:
+                if exchange.hostile is not None:
+                    raise exchange.hostile
+                answer = await self._handler(exchange, get_parts(exchange))
+            except HttpRefusal as refused:
+                answer = exchange.build_refusal(refused.failure)
+                await exchange.send_response(
+                    add_allow_header(answer, refused.allow) if refused.allow else answer, close=refused.close
+                )
+            except SkillError as error:
+                await exchange.send_response(exchange.build_refusal(Failure.from_error(error)))
+            else:
+                if answer is not None:
+                    await exchange.send_response(answer)
+
+
+class AuthenticatedRoute(PublicRoute):
+    """A route that needs authentication."""
+
+    def __init__(self, handler: RouteHandler) -> None:
+        async def authenticate(exchange: HttpExchange, parts: HostParts | None) -> HttpResponse | None:
+            if parts is None:
+                raise HttpRefusal(http.host_starting())
+            return await handler(exchange, parts, parts.authenticator.authenticate(exchange))
+
+        super().__init__(authenticate)
 
 
 def get_parts(exchange: HttpExchange) -> HostParts | None:
     """The parts of the running host; None before it has started."""
     return getattr(exchange.scope["app"].state, "parts", None)
-
-
-async def _respond(exchange: HttpExchange, handle: Callable[[HttpExchange], Awaitable[HttpResponse | None]]) -> None:
-    with suppress(ClientDisconnect):
-        try:
-            if exchange.hostile is not None:
-                raise exchange.hostile
-            answer = await handle(exchange)
-        except HttpRefusal as refused:
-            answer = _build_refusal(exchange, refused.failure)
-            await exchange.send_response(
-                add_allow_header(answer, refused.allow) if refused.allow else answer, close=refused.close
-            )
-        except SkillError as error:
-            await exchange.send_response(_build_refusal(exchange, Failure.from_error(error)))
-        else:
-            if answer is not None:
-                await exchange.send_response(answer)
-
-
-def _build_refusal(exchange: HttpExchange, failure: Failure) -> HttpResponse:
-    return build_refusal(failure, exchange.trace, latency_ms=exchange.latency_ms)
 
 
 async def healthz(exchange: HttpExchange, _: HostParts | None) -> HttpResponse:
@@ -146,8 +129,7 @@ async def readyz(exchange: HttpExchange, parts: HostParts | None) -> HttpRespons
     counts = {"ready": 0, "broken": 0, "unavailable": 0}
     for entry in parts.registry.list_entries():
         counts[entry.status] += 1
-    state = {"status": "ready", "skills": counts, "running": parts.host.in_flight}
-    return build_document(state, exchange.trace, latency_ms=exchange.latency_ms)
+    return _respond_with(exchange, {"status": "ready", "skills": counts, "running": parts.host.in_flight})
 
 
 async def show_metrics(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
@@ -161,14 +143,10 @@ async def list_skills(exchange: HttpExchange, parts: HostParts, principal: Princ
     entries = (entry for entry in parts.registry.list_entries() if principal.can_invoke(entry.id))
     skipped = [one for one in parts.registry.skipped if principal.can_invoke(one.id)]
     listed = {
-        "skills": [_describe_skill(entry, parts) for entry in entries],
+        "skills": [describe_skill(entry, parts.start, parts.settings) for entry in entries],
         "not_served": [describe_skipped(one) for one in skipped],
     }
-    return build_document(listed, exchange.trace, latency_ms=exchange.latency_ms)
-
-
-def _describe_skill(entry: RegistryEntry, parts: HostParts) -> dict[str, object]:
-    return describe_skill(entry, parts.start, parts.settings)
+    return _respond_with(exchange, listed)
 
 
 async def show_skill(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
@@ -179,18 +157,13 @@ async def show_skill(exchange: HttpExchange, parts: HostParts, principal: Princi
         check_scope(principal, name, None)
         raise UnknownSkill(name, tuple(filter(principal.can_invoke, error.near))) from None
     check_scope(principal, name, entry.id)
-    described = _describe_skill(entry, parts)
-    return build_document(described, exchange.trace, skill_id=entry.id, latency_ms=exchange.latency_ms)
+    return _respond_with(exchange, describe_skill(entry, parts.start, parts.settings), skill_id=entry.id)
 
 
 async def export_tools(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """Ready skills as tools for models: `?format=openai|openai-chat|anthropic|mcp`."""
-    form = read_query(exchange).get("format", "openai")
-    entries = parts.registry.list_entries()
-    ready = {entry.id for entry in entries if entry.status == "ready"}
-    offered = [one for one in parts.registry.list_registrations() if one.id in ready and principal.can_invoke(one.id)]
-    made = build_tools(offered, form, known=[entry.id for entry in entries if principal.can_see(entry.id)])
-    return _respond_with(exchange, {"format": form, "tools": made})
+    form = exchange.read_query().get("format", "openai")
+    return _respond_with(exchange, {"format": form, "tools": list_tools(parts.registry, principal, form)})
 
 
 async def serve_console(exchange: HttpExchange, parts: HostParts | None) -> HttpResponse | None:
@@ -211,7 +184,7 @@ _DAY = 24 * 60 * 60.0
 
 async def list_runs(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """The runs and calls of the caller, newest first: `?skill=&state=&since=&until=&text=&before=&limit=`."""
-    query = read_query(exchange)
+    query = exchange.read_query()
     limit = _read_number(query, "limit", 50, MAX_PAGE, 1)
     await parts.history.recover()
     found = await parts.runs.list(read_run_filter(query, find_owner(principal)), limit=limit)
@@ -222,7 +195,7 @@ async def list_runs(exchange: HttpExchange, parts: HostParts, principal: Princip
 
 async def show_run_series(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """Calls, errors, p50 and p95 over time: `?buckets=` and the filters of `list_runs`; by default of the last day."""
-    query = read_query(exchange)
+    query = exchange.read_query()
     wanted = read_run_filter(query, find_owner(principal))
     until = wanted.until or time.time()
     since = wanted.since if wanted.since is not None else until - _DAY
@@ -236,7 +209,7 @@ async def show_run_series(exchange: HttpExchange, parts: HostParts, principal: P
 
 async def compare_two_runs(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """What differs between the runs `?a=` and `?b=`."""
-    query = read_query(exchange)
+    query = exchange.read_query()
     for name in ("a", "b"):
         if not query.get(name):
             raise InvalidArgument(name, "required; send the ids of two runs as a and b")
@@ -247,12 +220,6 @@ async def compare_two_runs(exchange: HttpExchange, parts: HostParts, principal: 
 def find_owner(principal: Principal) -> str | None:
     """Whose runs a caller may see: its own; all if it may manage the host."""
     return None if principal.has_role("admin") else principal.name
-
-
-def read_query(exchange: HttpExchange) -> dict[str, str]:
-    """The parameters of a request; the last one of each name counts."""
-    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    return {name: values[-1] for name, values in query.items()}
 
 
 def read_run_filter(query: Mapping[str, str], owner: str | None) -> RunFilter:
@@ -292,17 +259,15 @@ async def handle_run(exchange: HttpExchange, parts: HostParts, principal: Princi
         raise HttpRefusal(http.unknown_action(f":{verb}", [f":{name}" for name in (*_RUN_ACTIONS, "again")]))
     if (answer := _check_method(exchange, *(("POST",) if colon else ("GET", "HEAD")))) is not None:
         return answer
-    if colon:
-        principal.require_role("run")
+    if not colon:
+        await parts.history.recover()
+        document = (await parts.runs.describe(run_id, principal=find_owner(principal))).to_dict()
+        return _respond_with(exchange, document, skill_id=document["skill_id"])
+    principal.require_role("run")
     if verb == "again":
         env = (await _read_fields(exchange, parts, ("env",))).get("env", {})
         return respond_with_run(exchange, await run_again(parts, principal, run_id, exchange.trace, env))
-    if colon:
-        return await _RUN_ACTIONS[verb](exchange, parts, await parts.runs.get(run_id, principal=find_owner(principal)))
-    await parts.history.recover()
-    found = await parts.runs.describe(run_id, principal=find_owner(principal))
-    document = found.to_dict()
-    return _respond_with(exchange, document, skill_id=document["skill_id"])
+    return await _RUN_ACTIONS[verb](exchange, parts, await parts.runs.get(run_id, principal=find_owner(principal)))
 
 
 async def run_again(parts: HostParts, principal: Principal, run_id: str, trace: Trace, env: Any = None) -> Run:
@@ -326,7 +291,7 @@ async def run_again(parts: HostParts, principal: Principal, run_id: str, trace: 
     skill_id = found.to_dict()["skill_id"]
     asked = InvokeRequest(skill_id, request["input"], trace.id, principal, time.perf_counter())
     asked = asked._replace(body=encode_data(request), traceparent=trace.here, parent=trace.parent)
-    return await RunStarter(parts.host, parts.runs).start_run(asked)
+    return await start_run(parts.host, parts.runs, asked)
 
 
 async def _cancel_run(exchange: HttpExchange, parts: HostParts, run: Run) -> HttpResponse:
@@ -447,18 +412,17 @@ async def stream_run_events(exchange: HttpExchange, parts: HostParts, principal:
 
     `?after=` is for clients that cannot send the header with their first request.
     """
-    run_id = _get_path_value(exchange, "run_id")
-    after = _parse_event_id(exchange.header(b"last-event-id") or read_query(exchange).get("after"))
+    run_id, owner = _get_path_value(exchange, "run_id"), find_owner(principal)
+    after = _parse_event_id(exchange.header(b"last-event-id") or exchange.read_query().get("after"))
     # Before the stream starts: afterwards a 404 could not be sent.
-    await parts.runs.get(run_id, principal=find_owner(principal))
-    await stream_events(exchange, parts, _run_events(parts, run_id, after, principal))
+    await parts.runs.get(run_id, principal=owner)
 
+    async def encode() -> AsyncGenerator[SseEvent]:
+        async with aclosing(parts.runs.events(run_id, after, principal=owner)) as events:
+            async for event in events:
+                yield SseEvent(event.kind, event.data, str(event.id))
 
-async def _run_events(parts: HostParts, run_id: str, after: int, principal: Principal) -> AsyncGenerator[SseEvent]:
-    followed: AsyncGenerator[RunEvent] = parts.runs.events(run_id, after, principal=find_owner(principal))
-    async with aclosing(followed):
-        async for event in followed:
-            yield SseEvent(event.kind, event.data, str(event.id))
+    await stream_events(exchange, parts, encode())
 
 
 def _parse_event_id(header: str | None) -> int:
@@ -492,8 +456,8 @@ async def _read_fields(exchange: HttpExchange, parts: HostParts, known: Sequence
     return fields
 
 
-def _read_text(fields: Mapping[str, Any], name: str, default: str = "") -> str:
-    value = fields.get(name, default)
+def _read_text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name, "")
     if not isinstance(value, str):
         raise InvalidArgument(name, "expected text")
     return value
@@ -521,8 +485,6 @@ def _respond_with(
 
 async def handle_conversations(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """List the caller's conversations (`?search=`, `?limit=`, `?offset=`), or create one."""
-    if (answer := _check_method(exchange, "GET", "HEAD", "POST")) is not None:
-        return answer
     if exchange.method == "POST":
         principal.require_role("run")
         fields = await _read_fields(exchange, parts, ("title", "model", "ask"))
@@ -533,7 +495,7 @@ async def handle_conversations(exchange: HttpExchange, parts: HostParts, princip
         response = _respond_with(exchange, made.to_dict(), status=201)
         response.headers.append((b"location", f"/conversations/{made.id}".encode("latin-1")))
         return response
-    query = read_query(exchange)
+    query = exchange.read_query()
     found, more = await parts.conversations.list(
         principal,
         search=query.get("search", ""),
@@ -722,7 +684,7 @@ async def show_request(exchange: HttpExchange, parts: HostParts, principal: Prin
     params = exchange.scope["path_params"]
     found = await parts.conversations.read_requests(principal, params["conversation_id"])
     wanted, before, body = select_request(found, params["number"])
-    if read_query(exchange).get("raw") == "1":
+    if exchange.read_query().get("raw") == "1":
         answer = _build_response(exchange, body, JSON_CONTENT_TYPE)
         answer.headers.extend(FILE_HEADERS)
         return answer
@@ -743,7 +705,7 @@ _INLINE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 async def download_file(exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
     """An artifact or attachment of a conversation: `?version=N`, by default the latest. Images can be shown inline."""
-    params, query = exchange.scope["path_params"], read_query(exchange)
+    params, query = exchange.scope["path_params"], exchange.read_query()
     head = await parts.conversations.get(principal, params["conversation_id"])
     version = _read_number(query, "version", 0, 10**9 - 1) if "version" in query else None
     scope = ArtifactScope(head.key.app, head.key.user, head.key.session)

@@ -9,7 +9,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -30,6 +30,7 @@ from openskills.errors import (
 )
 from openskills.host.database import Database
 from openskills.host.history import (
+    MAX_CONTENT_BYTES,
     RunFilter,
     RunRecord,
     RunStatistics,
@@ -298,14 +299,14 @@ def _select_events(at: SqlConnection, run_id: str, after: int, limit: int) -> tu
     events = [RunEvent(*row) for row in select_rows(at, _SELECT_EVENTS, (run_id, after, limit))]
     if run.ended is None and events and events[-1].kind == RESULT_EVENT:
         run = _select_run(at, run_id) or run
-    return run, [_add_result(event, run) for event in events]
+    # The result itself is stored only in the row of the run.
+    return run, [replace(one, data=run.result or b"null") if one.kind == RESULT_EVENT else one for one in events]
 
 
 def _record_end(at: SqlConnection, run: Run, shown: Sequence[PendingEvent]) -> None:
     at.lock(f"run {run.id}")
     # A run ends once: what a worker writes after others took it for dead changes nothing.
     if at.execute(_UPDATE_END, (run.state, run.ended, run.status, run.result, run.cut, run.id)).rowcount:
-        # The result itself is stored only in the row of the run.
         _append_events(at, run.id, [*shown, PendingEvent(RESULT_EVENT, run.ended or 0.0, b"")])
 
 
@@ -367,11 +368,7 @@ def _run_from_row(row: Sequence[Any]) -> Run:
     return Run(*values)
 
 
-def _add_result(event: RunEvent, run: Run) -> RunEvent:
-    return RunEvent(event.id, event.kind, event.at, run.result or b"null") if event.kind == RESULT_EVENT else event
-
-
-RunFunction = Callable[[Listener], Awaitable[InvokeResult]]
+RunFunction = Callable[[Listener], Coroutine[Any, Any, InvokeResult]]
 
 _FIRST_PAUSE, _MAX_PAUSE, _RETRY_PAUSE = 0.1, 30.0, 1.0
 
@@ -420,7 +417,7 @@ class LiveRun:
         if self._stopped:
             return self._fail(RunState.INTERRUPTED, _STOPPED)
         # A separate task, so that cancelling the skill does not cancel recording its end.
-        self._doing = asyncio.create_task(_call_function(make, self._on_event))
+        self._doing = asyncio.create_task(make(self._on_event))
         try:
             result = await self._doing
         except asyncio.CancelledError:
@@ -478,10 +475,6 @@ class LiveRun:
             else:
                 self._changed()
                 return
-
-
-async def _call_function(make: RunFunction, listener: Listener) -> InvokeResult:
-    return await make(listener)
 
 
 _CANCELLED = RunCancelled("the run was cancelled before it finished")
@@ -568,15 +561,17 @@ class Runs:
     ) -> Run:
         """Start a run: `make` executes it and gets a listener for events; the first event makes it `running`.
 
+        A `request` that is too large is not kept.
         Raises `TooManyRequests` if this worker has too many runs, and `StoreUnavailable`.
         """
         if self.live_count >= self._limits.max_live:
             message = f"too many asynchronous runs ({self.live_count}); wait for some to finish, or try again later"
             raise TooManyRequests(message, limit="runs", retry_after=1.0)
         now = time.time()
-        found = run_id or new_run_id(now)
-        run = Run(found, principal, skill_id, trace_id, version, RunState.QUEUED, self._worker.id, now)
-        run = replace(run, kind=kind, request=request)
+        if request is not None and len(request) > MAX_CONTENT_BYTES:
+            request = None
+        about = (run_id or new_run_id(now), principal, skill_id, trace_id, version)
+        run = Run(*about, RunState.QUEUED, self._worker.id, now, kind=kind, request=request)
         output = RunOutput(self._limits.output_bytes, self._limits.max_events)
         live = self._live[run.id] = LiveRun(run, self._store, output, lambda: self._notify(run.id))
         try:
@@ -589,7 +584,10 @@ class Runs:
                 self._start_maintenance()
             raise
         self._notify(run.id)
-        self._start_task(live, make, run.id)
+        task = asyncio.create_task(live.run(make))
+        self._tasks.add(task)
+        task.add_done_callback(lambda task: self._on_done(task, run.id))
+        self._start_maintenance()
         return run
 
     async def get(self, run_id: str, *, principal: str | None = None) -> Run:
@@ -695,12 +693,6 @@ class Runs:
             self._maintenance.cancel()
             await asyncio.wait([self._maintenance])
         await asyncio.to_thread(self._worker.close)
-
-    def _start_task(self, live: LiveRun, make: RunFunction, run_id: str) -> None:
-        task = asyncio.get_running_loop().create_task(live.run(make))
-        self._tasks.add(task)
-        task.add_done_callback(lambda task: self._on_done(task, run_id))
-        self._start_maintenance()
 
     def _start_maintenance(self) -> None:
         if self._maintenance is None or self._maintenance.done():

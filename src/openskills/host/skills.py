@@ -22,9 +22,9 @@ import secrets
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from openskills.catalog.sources.archive import UnpackLimits, hash_content, unpack
 from openskills.errors import Forbidden, InvalidArgument, NameTaken, StoreUnavailable, UnknownUpload
@@ -246,10 +246,7 @@ class SkillStore:
     ) -> StoredVersion:
         """Store another version; with `default` the host serves it from now on."""
 
-        def insert(connection: SqlConnection) -> tuple[StoredSkill, StoredVersion]:
-            self._begin_change(connection, staged.digest)
-            skill = _get_skill(connection, access, skill_id)
-            access.check_change(skill.owner)
+        def insert(connection: SqlConnection, skill: StoredSkill) -> StoredVersion:
             if skill.name != staged.name:
                 message = f"the upload is the skill {staged.name!r}; all versions of {skill_id} must be {skill.name!r}"
                 raise InvalidArgument("files", message)
@@ -260,21 +257,19 @@ class SkillStore:
             chosen = number if default or not skill.default else skill.default
             change = "UPDATE skills SET last_version = ?, default_version = ?, updated = ? WHERE id = ?"
             connection.execute(change, (number, chosen, now, skill_id))
-            return skill, _get_version(connection, skill, version_id)
+            return _get_version(connection, skill, version_id)
 
         def check(connection: SqlConnection) -> None:
             self._check_quota(connection, _get_skill(connection, access, skill_id).owner, staged.size)
 
         await self._database.read(check)
         await asyncio.to_thread(self._place_skill, staged)
-        skill, made = await self._database.write(insert)
-        await self._update_links(skill.owner)
-        return made
+        return await self._change(access, skill_id, insert, staged.digest)
 
     async def list_skills(self, access: UploadAccess, page: ListPage) -> tuple[list[StoredSkill], bool]:
         """The skills that the caller may see, by age, and whether there are more."""
         where, arguments = "s.owner IN (?, '')", (access.owner,)
-        return await self._list(_SKILLS, "s.id", where, arguments, page, lambda row: StoredSkill(*row))
+        return await self._list(_SKILLS, "s.id", where, arguments, page, StoredSkill)
 
     async def list_private(self) -> Sequence[StoredSkill]:
         """The skills of all keys that the host serves to their owners only, by name."""
@@ -291,7 +286,7 @@ class SkillStore:
     ) -> tuple[list[StoredVersion], bool]:
         """The versions of a skill by age, and whether there are more."""
         await self.get_skill(access, skill_id)
-        return await self._list(_VERSIONS, "v.id", "v.skill = ?", (skill_id,), page, lambda row: StoredVersion(*row))
+        return await self._list(_VERSIONS, "v.id", "v.skill = ?", (skill_id,), page, StoredVersion)
 
     async def get_version(self, access: UploadAccess, skill_id: str, version: str) -> StoredVersion:
         """A version by number or id, or the one that is `latest` or `default`."""
@@ -304,45 +299,32 @@ class SkillStore:
     async def set_default(self, access: UploadAccess, skill_id: str, version: str) -> StoredSkill:
         """Let the host serve this version."""
 
-        def update(connection: SqlConnection) -> StoredSkill:
-            self._begin_change(connection)
-            skill = _get_skill(connection, access, skill_id)
-            access.check_change(skill.owner)
+        def update(connection: SqlConnection, skill: StoredSkill) -> StoredSkill:
             number = _get_version(connection, skill, version).number
             change = "UPDATE skills SET default_version = ?, updated = ? WHERE id = ?"
             connection.execute(change, (number, time.time(), skill_id))
             return _get_skill(connection, access, skill_id)
 
-        changed = await self._database.write(update)
-        await self._update_links(changed.owner)
-        return changed
+        return await self._change(access, skill_id, update)
 
     async def remove_skill(self, access: UploadAccess, skill_id: str, *, with_versions: bool) -> StoredSkill:
         """Remove a skill. Raises `InvalidArgument` if it has versions, unless they are removed with it."""
 
-        def remove(connection: SqlConnection) -> StoredSkill:
-            self._begin_change(connection)
-            skill = _get_skill(connection, access, skill_id)
-            access.check_change(skill.owner)
+        def remove(connection: SqlConnection, skill: StoredSkill) -> StoredSkill:
             if skill.latest and not with_versions:
                 raise InvalidArgument("skill_id", f"{skill_id} has versions; delete all of them first")
             connection.execute("DELETE FROM versions WHERE skill = ?", (skill_id,))
             connection.execute("DELETE FROM skills WHERE id = ?", (skill_id,))
             return skill
 
-        removed = await self._database.write(remove)
-        await self._update_links(removed.owner)
-        return removed
+        return await self._change(access, skill_id, remove)
 
     async def remove_version(
         self, access: UploadAccess, skill_id: str, version: str, *, may_be_last: bool
     ) -> StoredVersion:
         """Remove a version. If it was the default, the latest one that is left becomes the default."""
 
-        def remove(connection: SqlConnection) -> tuple[StoredSkill, StoredVersion]:
-            self._begin_change(connection)
-            skill = _get_skill(connection, access, skill_id)
-            access.check_change(skill.owner)
+        def remove(connection: SqlConnection, skill: StoredSkill) -> StoredVersion:
             found = _get_version(connection, skill, version)
             connection.execute("DELETE FROM versions WHERE id = ?", (found.id,))
             ((left,),) = select_rows(
@@ -353,11 +335,9 @@ class SkillStore:
             chosen = left if skill.default == found.number else skill.default
             change = "UPDATE skills SET default_version = ?, updated = ? WHERE id = ?"
             connection.execute(change, (chosen, time.time(), skill_id))
-            return skill, found
+            return found
 
-        skill, removed = await self._database.write(remove)
-        await self._update_links(skill.owner)
-        return removed
+        return await self._change(access, skill_id, remove)
 
     async def add_file(
         self, access: UploadAccess, content: Path, name: str, mime_type: str, purpose: str, expires: float | None
@@ -373,8 +353,7 @@ class SkillStore:
             self._begin_change(connection, digest)
             self._check_quota(connection, owner, size)
             file = StoredFile(_new_id("file"), owner, name, mime_type, purpose, digest, size, time.time(), expires)
-            row = (file.id, owner, name, mime_type, purpose, digest, size, file.created, expires)
-            connection.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            connection.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(file))
             return file
 
         return await self._database.write(insert)
@@ -386,7 +365,7 @@ class SkillStore:
         where, arguments = "owner = ? AND coalesce(expires, ?) >= ?", (access.owner, now := time.time(), now)
         if purpose is not None:
             where, arguments = f"{where} AND purpose = ?", (*arguments, purpose)
-        return await self._list(_FILES, "id", where, arguments, page, lambda row: StoredFile(*row))
+        return await self._list(_FILES, "id", where, arguments, page, StoredFile)
 
     async def get_file(self, access: UploadAccess, file_id: str) -> StoredFile:
         """A file that the caller may see. Raises `UnknownUpload`."""
@@ -406,17 +385,16 @@ class SkillStore:
     async def sweep(self, after: float = ORPHAN_SECONDS) -> None:
         """Remove expired files, and contents that nothing has needed for `after` seconds."""
 
-        def list_used(connection: SqlConnection) -> frozenset[str]:
+        def remove(connection: SqlConnection) -> None:
             connection.lock(CHANGE_UPLOADS)
             connection.execute("DELETE FROM files WHERE expires < ?", (time.time(),))
             connection.execute(_DELETE_UNUSED_PARTS)
-            used = select_rows(connection, "SELECT digest FROM versions UNION SELECT digest FROM files")
+            used = select_used_digests(connection)
             # In the transaction, so that no version is added between the two.
             for name in ("blobs", "trees"):
-                remove_unused(self._root / name, after=after, keep=frozenset(digest for (digest,) in used))
-            return frozenset()
+                remove_unused(self._root / name, after=after, keep=frozenset(used))
 
-        await self._database.write(list_used)
+        await self._database.write(remove)
 
     async def _list(
         self,
@@ -425,14 +403,14 @@ class SkillStore:
         where: str,
         arguments: Sequence[object],
         page: ListPage,
-        build: Callable[[tuple[Any, ...]], T],
+        build: Callable[..., T],
     ) -> tuple[list[T], bool]:
         order, sign = ("DESC", "<") if page.descending else ("ASC", ">")
         after = f" AND {key} {sign} ?" if page.after is not None else ""
         sql = f"{select} WHERE {where}{after} ORDER BY {key} {order} LIMIT ?"
         given = (*arguments, *(() if page.after is None else (page.after,)), page.limit + 1)
         rows = await self._database.read(lambda connection: select_rows(connection, sql, given))
-        return [build(row) for row in rows[: page.limit]], len(rows) > page.limit
+        return [build(*row) for row in rows[: page.limit]], len(rows) > page.limit
 
     def _check_quota(self, connection: SqlConnection, owner: str, size: int) -> None:
         ((uploads, total),) = select_rows(
@@ -483,17 +461,36 @@ class SkillStore:
         if digest is not None:
             insert_blob(connection, self._get_blob(digest), digest)
 
+    async def _change(
+        self,
+        access: UploadAccess,
+        skill_id: str,
+        change: Callable[[SqlConnection, StoredSkill], T],
+        digest: str | None = None,
+    ) -> T:
+        """Change a skill, and then the links. Raises `UnknownUpload`, and `Forbidden` if the caller may not do that."""
+
+        def change_rows(connection: SqlConnection) -> tuple[str, T]:
+            self._begin_change(connection, digest)
+            skill = _get_skill(connection, access, skill_id)
+            access.check_change(skill.owner)
+            return skill.owner, change(connection, skill)
+
+        owner, result = await self._database.write(change_rows)
+        await self._update_links(owner)
+        return result
+
     def _download(self, connection: SqlConnection, digest: str) -> None:
         """Write the blob of this digest from its pieces. Raises `StoreUnavailable` if they are missing or damaged."""
         with self.receive() as directory:
             content = directory / digest
-            number = 0
+            is_stored = False
             with content.open("wb") as file:
-                while rows := select_rows(connection, _SELECT_PART, (digest, number)):
-                    file.write(rows[0][0])
-                    number += 1
-            if not number or hash_content(content)[0] != digest:
-                what = "is damaged" if number else "is missing"
+                for part in select_parts(connection, digest):
+                    file.write(part)
+                    is_stored = True
+            if not is_stored or hash_content(content)[0] != digest:
+                what = "is damaged" if is_stored else "is missing"
                 raise StoreUnavailable(f"the content {digest} of an upload {what} in the database of uploads")
             self._place_blob(content, digest)
 
@@ -554,6 +551,20 @@ def insert_blob(connection: SqlConnection, path: Path, digest: str) -> bool:
     return True
 
 
+def select_parts(connection: SqlConnection, digest: str) -> Generator[bytes]:
+    """The pieces of a stored content; none if it is not stored."""
+    number = 0
+    while rows := select_rows(connection, _SELECT_PART, (digest, number)):
+        yield rows[0][0]
+        number += 1
+
+
+def select_used_digests(connection: SqlConnection) -> list[str]:
+    """The digests of the contents of all versions and files."""
+    used = select_rows(connection, "SELECT digest FROM versions UNION SELECT digest FROM files")
+    return [digest for (digest,) in used]
+
+
 def _select_served_digests(connection: SqlConnection) -> list[str]:
     """The digests of the versions that hosts serve."""
     sql = "SELECT DISTINCT v.digest FROM skills s JOIN versions v ON v.skill = s.id AND v.number = s.default_version"
@@ -583,10 +594,8 @@ def _get_version(connection: SqlConnection, skill: StoredSkill, version: str) ->
     named = {"latest": skill.latest, "default": skill.default}.get(version)
     if named is None and version.isascii() and version.isdigit() and len(version) < 16:
         named = int(version)
-    if named is None:
-        rows = select_rows(connection, f"{_VERSIONS} WHERE v.skill = ? AND v.id = ?", (skill.id, version))
-    else:
-        rows = select_rows(connection, f"{_VERSIONS} WHERE v.skill = ? AND v.number = ?", (skill.id, named))
+    where, wanted = ("v.id = ?", version) if named is None else ("v.number = ?", named)
+    rows = select_rows(connection, f"{_VERSIONS} WHERE v.skill = ? AND {where}", (skill.id, wanted))
     if not rows:
         raise UnknownUpload("version", version)
     return StoredVersion(*rows[0])

@@ -27,7 +27,7 @@ from openskills.host.database import (
     to_postgres_profile,
 )
 from openskills.host.keys import insert_key, select_keys
-from openskills.host.skills import insert_blob
+from openskills.host.skills import insert_blob, select_parts, select_used_digests
 from openskills.postgres import (
     LONG_TIMEOUT,
     PostgresConnection,
@@ -54,7 +54,6 @@ from openskills.sync import run
 HOST, UPLOADS, SESSIONS = "host", "uploads", "sessions"
 # Rows with results can have megabytes each.
 _BATCH_ROWS, _BATCH_BYTES = 200, 8 * 1024 * 1024
-_SELECT_PART = "SELECT data FROM blob_parts WHERE digest = ? AND number = ?"
 # Who is alive, and what has just changed: of the hosts, not of their data.
 _TRANSIENT = frozenset({"openskills_schema", "workers", "host_changes", "history_starts"})
 Report = Callable[[str, float, float | None], None]
@@ -69,6 +68,10 @@ class HostDataFiles:
     sessions: Path
     keys: Path
     artifacts: Path
+
+    @property
+    def upload_rows(self) -> Path | None:
+        return self.uploads and self.uploads / "skills.db"
 
     @classmethod
     def from_settings(cls, settings: Settings, database: Path) -> "HostDataFiles":
@@ -116,24 +119,21 @@ def check_database(place: Path | PostgresUrl, settings: Settings) -> list[Compon
     if isinstance(place, PostgresUrl):
         return [_check_postgres(place, name) for name in _PROFILES]
     files = HostDataFiles.from_settings(settings, place)
-    paths = {HOST: files.host, SESSIONS: files.sessions}
-    if files.uploads is not None:
-        paths[UPLOADS] = files.uploads / "skills.db"
-    return [_check_file(name, path) for name, path in paths.items()]
+    paths = {HOST: files.host, SESSIONS: files.sessions, UPLOADS: files.upload_rows}
+    return [_check_file(name, path) for name, path in paths.items() if path is not None]
 
 
 def migrate_database(place: Path | PostgresUrl, settings: Settings) -> list[ComponentState]:
     """Create or migrate all tables, and return the new state. Raises `SkillError`."""
     if isinstance(place, PostgresUrl):
-        for name in (HOST, UPLOADS):
-            with _open_postgres(place, name, is_new=True):
+        for name in _PROFILES:
+            with _open_postgres(place, name):
                 pass
-        _migrate_sessions(place)
     else:
         files = HostDataFiles.from_settings(settings, place)
         open_sqlite(files.host, HOST_DATABASE, timeout=30).close()
-        if files.uploads is not None and (files.uploads / "skills.db").exists():
-            open_sqlite(files.uploads / "skills.db", UPLOAD_DATABASE, timeout=30).close()
+        if files.upload_rows is not None and files.upload_rows.exists():
+            open_sqlite(files.upload_rows, UPLOAD_DATABASE, timeout=30).close()
     return check_database(place, settings)
 
 
@@ -157,16 +157,16 @@ def copy_database(
     for name in _PROFILES:
         with _open_source(source, settings, name) as reader:
             if reader is not None:
-                with _open_postgres(target, name, is_new=True) as writer:
+                with _open_postgres(target, name) as writer:
                     done += _copy_component(name, reader, writer, report)
     if isinstance(source, Path):
         files = HostDataFiles.from_settings(settings, source)
         if settings.storage is not None and files.artifacts.exists():
             done.append(run(_copy_artifacts(files, open_artifact_store(None, settings), report)))
-        with _open_postgres(target, HOST, is_new=True) as writer:
+        with _open_postgres(target, HOST) as writer:
             done.append(_copy_keys(read_keys(files.keys), writer))
         if files.uploads is not None and (files.uploads / "skills.db").exists():
-            with _open_postgres(target, UPLOADS, is_new=True) as writer:
+            with _open_postgres(target, UPLOADS) as writer:
                 done.append(_copy_blobs(files.uploads / "blobs", writer, report))
     return done
 
@@ -222,24 +222,22 @@ def _copy_keys(keys: tuple[StoredKey, ...], writer: PostgresConnection) -> Copie
 
 def _copy_blobs(directory: Path, writer: PostgresConnection, report: Report) -> CopiedTable:
     """Add the contents of uploads, each in one transaction. Raises `SkillError` for one that is missing or damaged."""
-    used = select_rows(writer, "SELECT digest FROM versions UNION SELECT digest FROM files")
+    used = select_used_digests(writer)
     copied = 0
-    for number, (digest,) in enumerate(used):
+    for number, digest in enumerate(used):
         report("copying contents of uploads", number, len(used))
         path = directory / digest
         if path.exists() and hash_content(path)[0] == digest:
             with writer.transaction():
                 copied += insert_blob(writer, path, digest)
         found = hashlib.sha256()
-        part = 0
-        while rows := select_rows(writer, _SELECT_PART, (digest, part)):
-            found.update(rows[0][0])
-            part += 1
+        for part in select_parts(writer, digest):
+            found.update(part)
         if found.hexdigest() != digest:
             raise SkillError(
                 f"the content {path} of an upload is missing or damaged; delete that upload, then copy with --merge"
             )
-    total = hashlib.sha256("".join(sorted(digest for (digest,) in used)).encode()).hexdigest()
+    total = hashlib.sha256("".join(sorted(used)).encode()).hexdigest()
     return CopiedTable(UPLOADS, "contents", len(used), copied, 0, 0, total)
 
 
@@ -344,7 +342,7 @@ def _count_rows(connection: SqlConnection, table: str) -> int:
 
 def _check_postgres(place: PostgresUrl, name: str) -> ComponentState:
     profile = _PROFILES[name]
-    with _open_postgres(place, name, is_new=False) as connection:
+    with _open_postgres(place, name, migrate=False) as connection:
         version = read_version(connection, profile.schema) or 0
         rows = {table: _count_rows(connection, table) for table in _list_tables(connection, name)} if version else {}
     return ComponentState(name, place.place, version, len(profile.steps), rows)
@@ -369,13 +367,11 @@ def _check_file(name: str, path: Path) -> ComponentState:
 def _open_source(source: Path | PostgresUrl, settings: Settings, name: str) -> Generator[SqlConnection | None]:
     """The connection to read from, brought up to date; None if there is no such database."""
     if isinstance(source, PostgresUrl):
-        if name == SESSIONS:
-            _migrate_sessions(source)
-        with _open_postgres(source, name, is_new=name != SESSIONS) as connection:
+        with _open_postgres(source, name) as connection:
             yield connection
         return
     files = HostDataFiles.from_settings(settings, source)
-    path = {HOST: files.host, SESSIONS: files.sessions, UPLOADS: files.uploads and files.uploads / "skills.db"}[name]
+    path = {HOST: files.host, SESSIONS: files.sessions, UPLOADS: files.upload_rows}[name]
     if path is None or not path.exists():
         yield None
         return
@@ -388,9 +384,11 @@ def _open_source(source: Path | PostgresUrl, settings: Settings, name: str) -> G
 
 
 @contextmanager
-def _open_postgres(place: PostgresUrl, name: str, *, is_new: bool) -> Generator[PostgresConnection]:
-    """A connection; with `is_new` the tables of the host are created or migrated."""
-    handle = PostgresHandle(place, _PROFILES[name], migrate=is_new and name != SESSIONS, timeout=LONG_TIMEOUT)
+def _open_postgres(place: PostgresUrl, name: str, *, migrate: bool = True) -> Generator[PostgresConnection]:
+    """A connection; before that the tables are created or migrated."""
+    if migrate and name == SESSIONS:
+        _migrate_sessions(place)
+    handle = PostgresHandle(place, _PROFILES[name], migrate=migrate and name != SESSIONS, timeout=LONG_TIMEOUT)
     try:
         with handle.open() as connection:
             yield connection

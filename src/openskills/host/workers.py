@@ -168,16 +168,15 @@ class WorkerLock:
         if self._directory is None or self.descriptor is not None:
             return
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path, linked = self._directory / self.id, False
-        while not linked:
+        path = self._directory / self.id
+        while self.descriptor is None:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             # Until it was locked, somebody may have removed it as that of a dead worker.
-            linked = os.fstat(descriptor).st_nlink > 0
-            if not linked:
-                os.close(descriptor)
-            else:
+            if os.fstat(descriptor).st_nlink > 0:
                 self.descriptor = descriptor
+            else:
+                os.close(descriptor)
 
     def is_alive(self, worker: str, at: SqlConnection | None = None) -> bool:  # noqa: ARG002 - see `HostWorker`
         """Whether the worker with this id is running. Raises `OSError`."""

@@ -19,16 +19,18 @@ from typer.core import TyperGroup
 
 from openskills.catalog.skill import ResourceKind
 from openskills.cli.main import app
-from openskills.host.auth import ROLES, revoke_key, rotate_key
+from openskills.host.auth import ROLES
 from openskills.host.console import pages
 from openskills.host.console.access import build_cookie
 from openskills.host.console.catalog import STATES
 from openskills.host.console.pages import LANGUAGES, SCREENS, choose_language, local_address, to_visible
 from openskills.host.database import find_database
 from openskills.host.http import HttpExchange
+from openskills.host.keys import KeyFile
 from openskills.host.parts import HostOptions
+from openskills.sync import run
 from tests.host.console.conftest import ConsoleHost, check_accessibility, open_console
-from tests.host.hosting import key_in, served
+from tests.host.hosting import key_in, revoke_key, served
 
 CONSOLE = Path(pages.__file__).parent
 TEMPLATES = sorted(path.name for path in (CONSOLE / "templates").iterdir())
@@ -96,7 +98,7 @@ def test_a_replaced_key_ends_its_sessions_and_keeps_its_role(tmp_path: Path) -> 
     with served(tmp_path) as host, open_client(host.url, headers={"Origin": host.url}) as client:
         client.post("/console/login", data={"key": key})
         assert client.get("/").status_code == 200
-        fresh, stored = rotate_key(host.parts.settings.host_keys, "ops", now=datetime.now(UTC))
+        fresh, stored = run(KeyFile(host.parts.settings.host_keys).rotate("ops", now=datetime.now(UTC)))
         assert (stored.name, stored.role) == ("ops", "admin")
         host.parts.authenticator.sessions._keys._look_at = 0.0  # type: ignore[union-attr]
         assert client.get("/").status_code == 303

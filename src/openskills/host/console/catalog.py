@@ -115,7 +115,7 @@ async def open_snapshot(parts: HostParts, principal: Principal) -> "CatalogSnaps
 
     if not can_see_catalog(parts, principal):
         return CatalogSnapshot()
-    return (await parts.catalogs.open_catalog(parts.find_upload_owner(principal))).snapshot
+    return (await parts.catalogs.open_catalog(parts.catalogs.find_owner(principal))).snapshot
 
 
 async def load_rows(parts: HostParts, principal: Principal) -> "tuple[CatalogSnapshot, CatalogRows]":
@@ -124,7 +124,7 @@ async def load_rows(parts: HostParts, principal: Principal) -> "tuple[CatalogSna
     They are built once for each state of the catalog and of the registry.
     """
     snapshot, entries = await open_snapshot(parts, principal), tuple(parts.registry.list_entries())
-    owner, others = parts.find_upload_owner(principal), tuple(await parts.catalogs.list_private(principal))
+    owner, others = parts.catalogs.find_owner(principal), tuple(await parts.catalogs.list_private(principal))
     known = _cache.get(snapshot)
     if known is None or known[0] != (entries, others):
         rows = await asyncio.to_thread(_build_rows, snapshot, entries, others)

@@ -18,7 +18,7 @@ from openskills.host.console.pages import PageRequest
 from openskills.host.console.runs import format_command, load_run
 from openskills.host.console.skill import find_entry
 from openskills.host.http import HttpRefusal, HttpResponse, stream_body
-from openskills.host.invoke import RunStarter
+from openskills.host.invoke import start_run
 from openskills.host.registry.registry import RegistryEntry
 from openskills.host.service import InvokeRequest
 from openskills.host.strict_json import read_json
@@ -120,7 +120,7 @@ async def call_skill(request: PageRequest) -> HttpResponse:
         trace = request.exchange.trace
         asked = InvokeRequest(entry.id, value, trace.id, request.caller, time.perf_counter(), text.encode())
         asked = asked._replace(traceparent=trace.here, parent=trace.parent)
-        run = await RunStarter(request.host.host, request.host.runs).start_run(asked)
+        run = await start_run(request.host.host, request.host.runs, asked)
     except HttpRefusal as refused:
         other = [{"pointer": "", "message": refused.failure.message}]
         errors = cast("list[dict[str, str]]", refused.failure.details.get("errors") or other)
