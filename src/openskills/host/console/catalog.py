@@ -15,7 +15,6 @@ from openskills.errors import InvalidArgument, SkillError
 from openskills.host.auth import OWNER_MARK, Principal
 from openskills.host.http import HttpExchange, HttpResponse, build_document
 from openskills.host.parts import HostParts
-from openskills.host.routes import read_query
 from openskills.host.skills import SHARED
 from openskills.tokens import estimate_tokens
 
@@ -475,7 +474,7 @@ def _parse_number(text: str, name: str, low: int, high: int) -> int:
 
 async def list_catalog(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """`GET /catalog`: the skills that the caller may see, with the parameters of the page, `limit` and `offset`."""
-    query = read_query(exchange)
+    query = exchange.read_query()
     limit = _parse_number(query.get("limit", str(PAGE_SIZE)), "limit", 1, MAX_PAGE_SIZE)
     offset = _parse_number(query.get("offset", "0"), "offset", 0, 1_000_000)
     snapshot, found = await load_rows(parts, principal)

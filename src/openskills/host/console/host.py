@@ -27,7 +27,6 @@ from openskills.host.console.skill import run_doctor
 from openskills.host.database import CHANGE_SKILLS, find_history, record_change
 from openskills.host.http import HttpExchange, HttpRefusal, HttpResponse, build_document, read_body
 from openskills.host.parts import HostParts
-from openskills.host.routes import read_query
 from openskills.host.strict_json import check_json, read_json
 from openskills.postgres import PostgresUrl
 from openskills.settings import Settings, parse_seconds
@@ -295,7 +294,7 @@ async def _clean_workspaces(request: AdminRequest) -> Mapping[str, Any]:
 
 
 async def _show_doctor(request: AdminRequest) -> Mapping[str, Any]:
-    name = read_query(request.exchange).get("skill")
+    name = request.exchange.read_query().get("skill")
     skill = (await request.parts.catalogs.open_catalog()).snapshot.find(name) if name else None
     checks = await run_doctor(request.parts, skill)
     return {"ok": all(check["ok"] or not check["required"] for check in checks), "checks": checks}

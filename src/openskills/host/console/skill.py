@@ -18,7 +18,7 @@ from openskills.host.console.catalog import can_see_name, describe_path, describ
 from openskills.host.history import RunFilter
 from openskills.host.http import HttpExchange, HttpResponse, build_document, build_file_headers, trace_headers
 from openskills.host.parts import HostParts
-from openskills.host.routes import find_owner, read_query
+from openskills.host.routes import find_owner
 from openskills.host.service import check_scope
 from openskills.project import combine_grants
 
@@ -80,7 +80,7 @@ async def describe_catalog_skill(exchange: HttpExchange, parts: HostParts, princ
     from openskills.runtime.details import details_json
 
     skill, snapshot = await find_skill(parts, exchange.scope["path_params"]["name"], principal)
-    if path := read_query(exchange).get("file"):
+    if path := exchange.read_query().get("file"):
         data = await asyncio.to_thread(_read_file, skill, path)
         headers = [*build_file_headers(path, "application/octet-stream"), (b"content-length", b"%d" % len(data))]
         return HttpResponse(200, [*headers, *trace_headers(exchange.trace)], data)

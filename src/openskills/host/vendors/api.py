@@ -40,7 +40,7 @@ from openskills.host.invoke import add_allow_header, options_response
 from openskills.host.model import Failure
 from openskills.host.parts import HostParts
 from openskills.host.registry.reload import notify_reload, reload
-from openskills.host.routes import get_parts, read_query
+from openskills.host.routes import get_parts
 from openskills.host.skills import SHARED, SkillStore, StagedSkill, UploadAccess
 from openskills.host.vendors.anthropic import AnthropicDialect
 from openskills.host.vendors.openai import OpenaiDialect
@@ -205,7 +205,7 @@ class VendorRequest:
         return HttpResponse(200, headers, body)
 
     async def _list_skills(self) -> HttpResponse:
-        query = read_query(self._exchange)
+        query = self._exchange.read_query()
         found, has_more = await self._store.list_skills(self._access, self._dialect.read_page(query))
         if query.get("source", "custom") != "custom" and not self._dialect.has_default_version:
             # Only Anthropic itself has skills of other sources.
@@ -282,7 +282,7 @@ class VendorRequest:
         return self._respond(self._dialect.build_deleted_skill(removed))
 
     async def _list_versions(self) -> HttpResponse:
-        page = self._dialect.read_page(read_query(self._exchange))
+        page = self._dialect.read_page(self._exchange.read_query())
         found, has_more = await self._store.list_versions(self._access, self._words[1], page)
         return self._respond(self._dialect.build_page([*map(self._dialect.build_version, found)], has_more=has_more))
 
@@ -314,7 +314,7 @@ class VendorRequest:
                 await send_file(exchange, chunks, size, headers)
 
     async def _list_files(self) -> HttpResponse:
-        query = read_query(self._exchange)
+        query = self._exchange.read_query()
         text = self._exchange.scope["query_string"].decode("latin-1")
         ids = [value for name, value in parse_qsl(text) if name.removesuffix("[]") == "ids"]
         if ids and not self._dialect.has_default_version:
