@@ -11,8 +11,9 @@ import typer
 
 from openskills.cli.output import Column, escape_line, say, say_json, say_text, show_table, warn
 from openskills.cli.parameters import FoldersOption, Json, Many, Text, Trust, argument, get_settings, option
+from openskills.cli.remote import open_remote
 from openskills.cli.workspaces import format_duration
-from openskills.errors import HostUnavailable, InvalidArgument, MissingExtra, SkillError
+from openskills.errors import InvalidArgument, MissingExtra, SkillError
 from openskills.settings import Settings
 from openskills.sync import run
 
@@ -158,21 +159,12 @@ def reload(context: typer.Context, url: Url = None, as_json: Json = False) -> No
     Example:
       openskills console reload --url http://127.0.0.1:9000
     """
-    import httpx2
-
-    settings = get_settings(context)
-    address = (url or settings.http_base_url).rstrip("/")
-    headers = {"Authorization": f"Bearer {settings.host_api_key}"} if settings.host_api_key else {}
-    try:
-        answer = httpx2.post(f"{address}/admin/reload", headers=headers, timeout=60).json()
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        raise HostUnavailable(f"cannot reach {address}: {error}") from None
-    if not answer["success"]:
-        raise SkillError(answer["error"]["message"])
+    with open_remote(url, get_settings(context)) as remote:
+        found = remote.request("POST", "/admin/reload")["data"]
     if as_json:
-        say_json(answer["data"])
+        say_json(found)
         return
-    changes = [f"{name} {kind}" for part in answer["data"].values() for kind, names in part.items() for name in names]
+    changes = [f"{name} {kind}" for part in found.values() for kind, names in part.items() for name in names]
     say(f"reloaded: {', '.join(map(escape_line, changes)) or 'no changes'}")
 
 
