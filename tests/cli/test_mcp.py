@@ -59,6 +59,9 @@ def test_a_remote_host_is_configured_with_its_key_by_name(openskills: Command, c
     assert "OPENSKILL_API_KEY" in done.out
     local = openskills("mcp", "--print-config", client, "--url", "http://127.0.0.1:8000/mcp")
     assert "OPENSKILL_API_KEY" not in local.out
+    # Another machine whose name only begins like that of this one.
+    other = openskills("mcp", "--print-config", client, "--url", "http://localhost.example.com/mcp")
+    assert "OPENSKILL_API_KEY" in other.out
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from openskills.cli.skills import (
     count_by_severity,
     display_path,
     format_problem,
-    problem_json,
     problem_json_with_path,
     report_problems,
 )
@@ -244,10 +243,10 @@ def test_a_path_below_the_current_directory_is_relative(tmp_path: Path, monkeypa
 
 def test_an_object_has_exactly_the_documented_fields() -> None:
     fields = {"rule": "rule-id", "severity": "warning", "line": 3, "column": None, "fix": "do it"}
-    assert problem_json(PROBLEM) == {**fields, "message": "what\n\x1b[31m is"}
-    assert list(problem_json(PROBLEM)) == ["rule", "severity", "line", "column", "message", "fix"]
-    assert problem_json(Problem("r", "m"))["fix"] is None
-    assert list(problem_json_with_path(PROBLEM)) == ["path", *problem_json(PROBLEM)]
+    assert PROBLEM.to_dict() == {**fields, "message": "what\n\x1b[31m is"}
+    assert list(PROBLEM.to_dict()) == ["rule", "severity", "line", "column", "message", "fix"]
+    assert Problem("r", "m").to_dict()["fix"] is None
+    assert list(problem_json_with_path(PROBLEM)) == ["path", *PROBLEM.to_dict()]
 
 
 def test_a_count_names_only_what_is_there() -> None:

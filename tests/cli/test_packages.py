@@ -35,6 +35,8 @@ def test_packages_are_installed_listed_and_removed(openskills: Command) -> None:
     assert openskills("packages", "list").lines[0].split("\t")[:2] == [found["id"], "tiny>=1"]
     assert openskills("packages", "clean").err == "nothing to remove\n"
     assert openskills("packages", "clean", "--all").code == 1
+    refused = openskills("packages", "clean", "--all", "--json")
+    assert (refused.code, refused.out, "confirm with --yes" in refused.err) == (1, "", True)
     assert "would remove 1 environment" in openskills("packages", "clean", "--all", "--dry-run").out
     assert openskills("packages", "clean", "--all", "--yes", "--json").json == {"removed": [found["id"]]}
     assert openskills("packages", "list", "--json").json == {"environments": []}

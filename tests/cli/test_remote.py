@@ -18,6 +18,7 @@ def host(tmp_path: Path, openskills: Command) -> Iterator[Served]:
     directory.mkdir()
     openskills.environment["OPENSKILL_API_KEY"] = key_in(directory, "ada", scopes=WRITER)
     openskills.environment["EDITOR_KEY"] = key_in(directory, "editor", scopes=PUBLISHER)
+    openskills.environment["ADMIN_KEY"] = key_in(directory, "ops", role="admin")
     openskills.environment["READER_KEY"] = key_in(directory, "reader", scopes=("*",))
     with uploading_host(directory) as one:
         openskills.environment["OPENSKILL_HTTP_BASE_URL"] = one.url
@@ -97,14 +98,27 @@ def test_a_private_skill_is_pulled_rather_than_a_shared_one(openskills: Command,
     assert b"Ours" in (openskills.cwd / "b/greeter/scripts/invoke.py").read_bytes()
 
 
+@pytest.mark.usefixtures("host")
+def test_a_host_reloads_its_skills_for_an_admin_only(openskills: Command) -> None:
+    refused = openskills("console", "reload")
+    assert (refused.code, "role admin" in refused.err) == (1, True)
+    ran = openskills("console", "reload", OPENSKILL_API_KEY=openskills.environment["ADMIN_KEY"])
+    assert (ran.code, ran.out) == (0, "reloaded: no changes\n"), ran.err
+
+
 def test_a_server_that_is_not_a_skill_host_is_an_error(openskills: Command) -> None:
     class Silent(SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the library
             pass
 
+        def do_POST(self) -> None:
+            self.send_response(404)
+            self.end_headers()
+            self.wfile.write(b'{"detail": "Not Found"}')
+
     with ThreadingHTTPServer(("127.0.0.1", 0), Silent) as other:
         threading.Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
-        for command in (("versions", "x"), ("pull", "x")):
+        for command in (("versions", "x"), ("pull", "x"), ("console", "reload")):
             ran = openskills(*command, "--url", f"http://127.0.0.1:{other.server_address[1]}")
             assert ran.code == 1
             assert "is it a skill host?" in ran.err

@@ -72,7 +72,7 @@ def test_links_and_sessions_can_be_managed_from_the_command_line(openskills: Com
     ended = openskills("console", "end", "nothing")
     assert (ended.code, "unknown session" in ended.err) == (2, True)
     unreachable = openskills("console", "reload", "--url", "http://127.0.0.1:9")
-    assert (unreachable.code, "cannot reach http://127.0.0.1:9" in unreachable.err) == (1, True)
+    assert (unreachable.code, "cannot connect to a skill host at http://127.0.0.1:9" in unreachable.err) == (1, True)
 
 
 def test_a_port_that_is_asked_for_and_taken_is_an_error(openskills: Command) -> None:

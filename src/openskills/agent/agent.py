@@ -151,13 +151,11 @@ def _build_tool(function: Callable[..., Any], *, name: str, description: str) ->
         decoded = decode(made, given)
         return function(**{one: getattr(decoded, one) for one in fields})
 
-    if inspect.iscoroutinefunction(function):
+    async def run_async(given: Mapping[str, Any]) -> Any:
+        return await run(given)
 
-        async def run_async(given: Mapping[str, Any]) -> Any:
-            return await run(given)
-
-        return ExtraTool(name, made.description, run_async, build_parameters(made), checks_arguments=True)
-    return ExtraTool(name, made.description, run, build_parameters(made), checks_arguments=True)
+    called = run_async if inspect.iscoroutinefunction(function) else run
+    return ExtraTool(name, made.description, called, build_parameters(made), checks_arguments=True)
 
 
 async def _refuse_context(context: ToolContext, arguments: Any) -> ToolResult:  # noqa: ARG001

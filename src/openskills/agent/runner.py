@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias, cast
 
@@ -20,9 +20,10 @@ from openskills.agent.agent import (
 )
 from openskills.agent.attached_line import add_files_line
 from openskills.agent.models.model import CatalogModel, Usage, find_file_provider
-from openskills.agent.subagent import AgentRunContext, Load, build_agent_tools, load_skills, make_fork
+from openskills.agent.subagent import Load, build_agent_tools, load_skills, make_fork
 from openskills.agent.turn import (
     READER_TIMEOUT,
+    AgentRunContext,
     CallIds,
     EventStream,
     ModelCallCounter,
@@ -299,16 +300,12 @@ class Runner:
         work = AgentRunContext(session, stream, CallIds(events), ModelCallCounter(agent.limits.model_calls), recorder)
         turn = Turn(
             agent,
-            session,
+            work,
             messages,
-            stream=stream,
-            ids=work.ids,
-            asked=work.model_calls,
             extra=[*await agent.list_tools(), *build_agent_tools(agent, work)],
             instructions=inputs.instructions,
             fork=make_fork(agent, work, told),
             done=done,
-            recorder=recorder,
         )
         return await run_with_code_blocks(agent, session, turn, messages)
 
@@ -355,5 +352,4 @@ def _rebind_runtime(agent: Agent, runtime: SkillRuntime | None) -> Agent:
 
 
 def _describe_cost(done: TurnResult) -> dict[str, Any]:
-    usage = {"input": done.usage.input, "output": done.usage.output, "cached": done.usage.cached}
-    return {"usage": usage, "steps": done.steps, "tool_calls": done.tool_calls}
+    return {"usage": asdict(done.usage), "steps": done.steps, "tool_calls": done.tool_calls}

@@ -7,17 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from openskills.agent.agent import END, ERROR, Agent, ExtraTool, Message
-from openskills.agent.turn import (
-    USAGE_KEY,
-    CallIds,
-    EventStream,
-    Fork,
-    ModelCallCounter,
-    RequestRecorder,
-    Turn,
-    fork_agent,
-    run_with_code_blocks,
-)
+from openskills.agent.turn import USAGE_KEY, AgentRunContext, Fork, Turn, fork_agent, run_with_code_blocks
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, SkillError
 from openskills.runtime.session import SkillSession
@@ -84,17 +74,6 @@ _TASK = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRunContext:
-    """What the agents of one run share."""
-
-    session: SkillSession
-    stream: EventStream
-    ids: CallIds
-    model_calls: ModelCallCounter
-    recorder: RequestRecorder | None = None
-
-
 def build_agent_tools(agent: Agent, work: AgentRunContext) -> list[ExtraTool]:
     """The sub-agents of an agent as tools. Each runs one task at a time."""
     return [_build_agent_tool(child, agent, work, asyncio.Lock()) for child in agent.sub_agents]
@@ -143,17 +122,8 @@ async def _run_task(
         message: Message = {"role": "user", "content": task}
         await own.log(MESSAGE, {"to": child.name, "message": message}, author=parent)
         messages, below = [message], replace(work, session=own)
-        turn = Turn(
-            child,
-            own,
-            messages,
-            stream=work.stream,
-            ids=work.ids,
-            asked=work.model_calls,
-            extra=[*await child.list_tools(), *build_agent_tools(child, below)],
-            fork=None if loads else make_fork(child, below, task),
-            recorder=work.recorder,
-        )
+        extra = [*await child.list_tools(), *build_agent_tools(child, below)]
+        turn = Turn(child, below, messages, extra=extra, fork=None if loads else make_fork(child, below, task))
         try:
             await load_skills(own, loads)
             done = await run_with_code_blocks(child, own, turn, messages)

@@ -10,7 +10,7 @@ import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -94,11 +94,13 @@ FORK = "fork"
 def find_forked_skill(session: SkillSession, call: ToolCall) -> str | None:
     """The skill of a `skill_load` call if it has `context: fork`; None for every other call."""
     found = find_skill_argument(call.arguments) if call.name == LOAD else None
+    if found is None:
+        return None
     try:
-        skill = session.skill(found) if isinstance(found, str) else None
+        skill = session.skill(found)
     except UnknownSkill:
         return None
-    return skill.name if skill is not None and skill.manifest.context == FORK else None
+    return skill.name if skill.manifest.context == FORK else None
 
 
 def fork_agent(agent: Agent, skill: str) -> Agent:
@@ -213,10 +215,10 @@ class ToolCaller:
             await self._session.log(TOOL_CALL, payload)
             await self._stream.wait_for_room()
         tasks: list[asyncio.Task[ToolResult]] = []
-        loads: dict[object, asyncio.Task[ToolResult]] = {}
+        loads: dict[str | None, asyncio.Task[ToolResult]] = {}
         # Started in order: the number of a call decides which of two changes is the later one.
         for call in calls:
-            skill = _find_skill(call)
+            skill = find_skill_argument(call.arguments)
             tasks.append(asyncio.ensure_future(self._call_one(call, after=loads.get(skill))))
             if skill is not None and call.name == LOAD:
                 # Other calls for this skill in the same answer may need it loaded.
@@ -263,11 +265,6 @@ class ToolCaller:
     async def _log_result(self, call: ToolCall, result: ToolResult) -> None:
         payload = {"call_id": call.id, "tool": call.name, "content": result.text, "failed": result.error is not None}
         await self._session.log(TOOL_RESPONSE, payload)
-
-
-def _find_skill(call: ToolCall) -> str | None:
-    skill = find_skill_argument(call.arguments)
-    return skill if isinstance(skill, str) else None
 
 
 async def _call_function(tool: ExtraTool, arguments: str) -> ToolResult:
@@ -330,10 +327,6 @@ class RequestRecorder:
         self._key = build_records_key(scope)
         self._state: Mapping[str, str] | None = None
         self._writing = asyncio.Lock()
-
-    def start(self, agent: str, model: str, tokens: RequestTokens) -> "Recording":
-        """Record the requests of one step."""
-        return Recording(self, agent, model, tokens)
 
     async def write(self, agent: str, model: str, tokens: RequestTokens, body: bytes) -> int | None:
         """Record a request; returns its number, None if that failed."""
@@ -425,33 +418,37 @@ class TurnResult:
     tool_calls: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class AgentRunContext:
+    """What the agents of one run share."""
+
+    session: SkillSession
+    stream: EventStream
+    ids: CallIds
+    model_calls: ModelCallCounter
+    recorder: RequestRecorder | None = None
+
+
 class Turn:
-    """One turn of an agent. It appends to `messages`; `stream` gets text deltas, which are not stored."""
+    """One turn of an agent. It appends to `messages`; the stream of `work` gets text deltas, which are not stored."""
 
     def __init__(
         self,
         agent: Agent,
-        session: SkillSession,
+        work: AgentRunContext,
         messages: list[Message],
         *,
-        stream: EventStream,
-        ids: CallIds,
-        asked: ModelCallCounter,
         extra: Sequence[ExtraTool] = (),
         instructions: str = "",
         fork: Fork | None = None,
         done: TurnResult | None = None,
-        recorder: "RequestRecorder | None" = None,
     ) -> None:
         self._agent = agent
-        self._session = session
-        self._recorder = recorder
+        self._work = work
+        self._session = work.session
         self._recorded: int | None = None
         self._messages = messages
-        self._stream = stream
-        self._ids = ids
-        self._model_calls = asked
-        self._calls = ToolCaller(agent, session, extra, stream, fork)
+        self._calls = ToolCaller(agent, work.session, extra, work.stream, fork)
         # Never empty, so that the skill overview always follows a system message of our own.
         self._instructions = instructions or agent.instructions or f"You are {agent.name}."
         self.result = done or TurnResult()
@@ -494,7 +491,7 @@ class Turn:
             answer = await settle(hooks.after_model(name, answer)) or answer
         # Excess calls are refused anyway, and each costs a line in the log.
         calls = answer.calls[: self._agent.limits.tool_calls + 1]
-        return replace(answer, calls=self._ids.make_unique(calls))
+        return replace(answer, calls=self._work.ids.make_unique(calls))
 
     def _build_request(self) -> ModelRequest:
         system = {"role": "system", "content": self._instructions}
@@ -510,16 +507,16 @@ class Turn:
         model = self._agent.model
         assert not isinstance(model, str)  # noqa: S101 - `Agent` opened it
         answer: ModelResponse | None = None
-        self._model_calls.count_call()
+        self._work.model_calls.count_call()
         recording = None
-        if self._recorder is not None:
-            recording = self._recorder.start(self._agent.name, model.name, self._session.ledger.last[-1])
+        if self._work.recorder is not None:
+            recording = Recording(self._work.recorder, self._agent.name, model.name, self._session.ledger.last[-1])
             request = replace(request, on_send=recording.add)
         try:
             async with aclosing(model.stream(request)) as stream:
                 async for event in stream:
                     if isinstance(event, TextDelta):
-                        await self._stream.emit(new_event(self._agent.name, DELTA, {"text": event.text}))
+                        await self._work.stream.emit(new_event(self._agent.name, DELTA, {"text": event.text}))
                     else:
                         answer = event
         finally:
@@ -532,7 +529,7 @@ class Turn:
     async def _log_response(self, answer: ModelResponse) -> None:
         message = answer.to_message()
         self._messages.append(message)
-        usage = {"input": answer.usage.input, "output": answer.usage.output, "cached": answer.usage.cached}
+        usage = asdict(answer.usage)
         payload: dict[str, Any] = {"message": message, "model": answer.model, "usage": usage, "stop": answer.stop}
         if self._recorded is not None:
             payload["request"], self._recorded = self._recorded, None

@@ -9,6 +9,7 @@ from openskills.cli.output import Column, escape_line, say_json, show_table, war
 from openskills.cli.parameters import Json, Text, argument, get_settings, option
 from openskills.cli.sessions import COMMAND_LINE, App, Name, User, current_user
 from openskills.errors import InvalidArgument
+from openskills.sync import run
 
 if TYPE_CHECKING:
     from openskills.artifacts.store import Artifact
@@ -49,7 +50,6 @@ def list_artifacts(
     from openskills.artifacts.open import open_artifact_store
     from openskills.artifacts.store import Scope
     from openskills.cli.chat.commands import find_artifacts
-    from openskills.sync import run
 
     scope = Scope(app_name, user or current_user(), session)
     found = run(find_artifacts(open_artifact_store(store, get_settings(context)), scope, versions=versions))
@@ -57,16 +57,12 @@ def list_artifacts(
         say_json({"artifacts": [artifact_json(artifact) for artifact in found]})
         return
     if sys.stdout.isatty():
-        columns = (Column("artifact", "bold cyan", wide=True), Column("bytes"), Column("type"), Column("saved"))
         times = [artifact.created_at.astimezone().strftime("%Y-%m-%d %H:%M") for artifact in found]
         rows = [(escape_line(a.ref), f"{a.size:,}", a.mime_type, time) for a, time in zip(found, times, strict=True)]
-        show_table(columns, rows)
     else:
-        show_table(
-            (), [(escape_line(a.ref), str(a.size), a.mime_type, a.created_at.isoformat(), a.sha256) for a in found]
-        )
-    if not found:
-        warn(f"no artifacts in session {escape_line(session)}")
+        rows = [(escape_line(a.ref), str(a.size), a.mime_type, a.created_at.isoformat(), a.sha256) for a in found]
+    columns = (Column("artifact", "bold cyan", wide=True), "bytes", "type", "saved")
+    show_table(columns, rows, empty=f"no artifacts in session {escape_line(session)}")
 
 
 @app.command("get")
@@ -92,7 +88,6 @@ def get(
     from openskills.artifacts.open import open_artifact_store
     from openskills.artifacts.store import Scope
     from openskills.cli.chat.commands import fetch_artifact
-    from openskills.sync import run
 
     if as_json and to in (None, "-"):
         raise InvalidArgument("--json", "cannot be combined with output to stdout; choose a file with --to")

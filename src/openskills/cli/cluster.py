@@ -9,11 +9,11 @@ import typer
 from openskills.cli.output import CliProgress, Column, escape_line, pluralize, say, say_json, show_table, warn
 from openskills.cli.parameters import Json, Text, argument, get_settings, option
 from openskills.errors import InvalidArgument
-from openskills.settings import parse_seconds
+from openskills.settings import Settings, parse_seconds
+from openskills.sync import run
 
 if TYPE_CHECKING:
     from openskills.executors.ray.executor import RayExecutor
-    from openskills.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Show the nodes of a Ray cluster and the hosts, and drain nodes.")
 
@@ -42,19 +42,22 @@ def status(
 
     Exit codes: 0 done, 1 the cluster or database does not answer, or no node can run commands, 2 wrong usage.
     """
+    from openskills.executors.ray.cluster import open_cluster
+
     settings = get_settings(context)
-    name = executor or settings.executor
-    has_nodes = executor is not None or _is_cluster(name)
-    if not has_nodes and settings.host_database is None:
-        raise InvalidArgument("--executor", _explain_missing(name))
+    name = _find_cluster(executor, settings)
+    if name is None and settings.host_database is None:
+        raise _build_missing_error(settings)
     with CliProgress("asking the cluster"):
-        cluster = _read_cluster(settings, name, namespace) if has_nodes else None
-        hosts = _list_hosts(settings) if settings.host_database is not None else None
+        cluster = None if name is None else run(_read_status(open_cluster(settings, name, namespace)))
+        hosts = None if settings.host_database is None else _list_hosts(settings)
     if as_json:
         say_json({"cluster": cluster, "hosts": hosts})
     else:
-        _show_nodes(cluster)
-        _show_hosts(hosts)
+        if cluster is not None:
+            _show_nodes(cluster)
+        if hosts is not None:
+            _show_hosts(hosts)
     if cluster is not None and all(node["reason"] or node["is_lost"] for node in cluster["nodes"]):
         warn("no node can run commands")
         raise typer.Exit(1)
@@ -81,15 +84,16 @@ def drain(
 
     Exit codes: 0 the node is empty, 1 it is not after --timeout, or the cluster does not answer, 2 unknown node.
     """
-    from openskills.sync import run
+    from openskills.executors.ray.cluster import open_cluster
 
     settings = get_settings(context)
-    name = executor or settings.executor
-    if executor is None and not _is_cluster(name):
-        raise InvalidArgument("--executor", _explain_missing(name))
+    name = _find_cluster(executor, settings)
+    if name is None:
+        raise _build_missing_error(settings)
     limit = parse_seconds(timeout, "--timeout")
     with CliProgress("draining") as progress:
-        found = run(_drain(settings, name, namespace, node, limit=None if undo else limit, report=progress))
+        cluster = open_cluster(settings, name, namespace)
+        found = run(_drain(cluster, node, limit=None if undo else limit, report=progress))
     is_empty = _is_empty(found)
     if as_json:
         say_json({"node": found, "is_empty": is_empty})
@@ -112,33 +116,24 @@ def drain(
             say(f"its disk has {count}; what is saved in OPENSKILL_STORAGE opens on other nodes")
 
 
-def _is_cluster(name: str) -> bool:
+def _find_cluster(executor: str | None, settings: Settings) -> str | None:
+    """The value of `--executor`, or the executor of the settings if it is a cluster."""
     from openskills.executors.open import is_ray
 
-    return is_ray(name)
+    return executor or settings.executor if executor is not None or is_ray(settings.executor) else None
 
 
-def _explain_missing(name: str) -> str:
-    return f"the executor is {name!r}, not a cluster; use --executor ray:HOST:PORT, or set OPENSKILL_EXECUTOR=ray"
+def _build_missing_error(settings: Settings) -> InvalidArgument:
+    hint = "use --executor ray:HOST:PORT, or set OPENSKILL_EXECUTOR=ray"
+    return InvalidArgument("--executor", f"the executor is {settings.executor!r}, not a cluster; {hint}")
 
 
-def _open(settings: "Settings", name: str, namespace: str) -> "RayExecutor":
-    from openskills.executors.ray.cluster import open_cluster
-
-    return open_cluster(settings, name, namespace)
-
-
-def _read_cluster(settings: "Settings", name: str, namespace: str) -> dict[str, Any]:
-    from openskills.sync import run
-
-    async def read() -> dict[str, Any]:
-        async with _open(settings, name, namespace) as executor:
-            return dict(await executor.status())
-
-    return run(read())
+async def _read_status(cluster: "RayExecutor") -> dict[str, Any]:
+    async with cluster:
+        return dict(await cluster.status())
 
 
-def _list_hosts(settings: "Settings") -> list[dict[str, Any]]:
+def _list_hosts(settings: Settings) -> list[dict[str, Any]]:
     from openskills.host.database import find_database, open_connection
     from openskills.host.workers import list_workers
 
@@ -150,19 +145,13 @@ def _list_hosts(settings: "Settings") -> list[dict[str, Any]]:
 
 
 async def _drain(
-    settings: "Settings",
-    name: str,
-    namespace: str,
-    node: str,
-    *,
-    limit: float | None,
-    report: Callable[[str, float, float | None], None],
+    cluster: "RayExecutor", node: str, *, limit: float | None, report: Callable[[str, float, float | None], None]
 ) -> dict[str, Any]:
     """The last status of the node: when it is empty, or after `limit` seconds. Undoes it if that is None."""
     import asyncio
 
-    async with _open(settings, name, namespace) as executor:
-        found = dict(await executor.drain(node, is_draining=limit is not None))
+    async with cluster:
+        found = dict(await cluster.drain(node, is_draining=limit is not None))
         ends_at = time.monotonic() + (limit or 0.0)
         total = max(found["workspaces"], 1)
         while limit is not None and not _is_empty(found) and time.monotonic() < ends_at:
@@ -170,7 +159,7 @@ async def _drain(
             what = f"draining {found['node'][:_SHOWN_ID]}: {pluralize(found['commands'], 'command')} running, moved"
             report(what, total - found["workspaces"], total)
             await asyncio.sleep(_POLL)
-            nodes: dict[str, dict[str, Any]] = {one["node"]: one for one in (await executor.status())["nodes"]}
+            nodes: dict[str, dict[str, Any]] = {one["node"]: one for one in (await cluster.status())["nodes"]}
             # A node that was removed from the cluster is not listed any more.
             found = nodes.get(found["node"]) or {**found, "is_lost": True}
         return found
@@ -181,15 +170,12 @@ def _is_empty(node: Mapping[str, Any]) -> bool:
     return bool(node["is_lost"]) or not (node["workspaces"] or node["commands"] or node["queued_commands"])
 
 
-def _show_nodes(cluster: Mapping[str, Any] | None) -> None:
-    if cluster is None:
-        return
-    titles = ("node", "address", "state", "workspaces", "commands", "waiting", "stored", "last report (s)")
+def _show_nodes(cluster: Mapping[str, Any]) -> None:
     rows = [_describe_node(node) for node in cluster["nodes"]]
     for id_, why in cluster["missing"].items():
         rows.append((id_[:_SHOWN_ID], "", escape_line(f"unusable: {why}"), *[""] * 5))
-    styles = {"node": "bold", "state": "cyan"}
-    show_table([Column(title, styles.get(title, ""), wide=title == "state") for title in titles], rows)
+    numbers = ("workspaces", "commands", "waiting", "stored", "last report (s)")
+    show_table((Column("node", "bold"), "address", Column("state", "cyan", wide=True), *numbers), rows)
     if cluster["queue"]:
         warn(f"{pluralize(cluster['queue'], 'workspace')} wait for capacity (at most {cluster['max_queue']})")
 
@@ -217,10 +203,7 @@ def _describe_state(node: Mapping[str, Any]) -> str:
     return "disk full" if node["is_full"] else str(node["isolation"])
 
 
-def _show_hosts(hosts: Sequence[Mapping[str, Any]] | None) -> None:
-    if hosts is None:
-        return
-    titles = ("host process", "state", "last heartbeat (s)", "machine", "pid")
+def _show_hosts(hosts: Sequence[Mapping[str, Any]]) -> None:
     rows = [
         (
             escape_line(one["id"]),
@@ -231,7 +214,5 @@ def _show_hosts(hosts: Sequence[Mapping[str, Any]] | None) -> None:
         )
         for one in hosts
     ]
-    styles = {"host process": "bold", "state": "cyan"}
-    show_table([Column(title, styles.get(title, "")) for title in titles], rows)
-    if not hosts:
-        warn("no host uses the database")
+    columns = (Column("host process", "bold"), Column("state", "cyan"), "last heartbeat (s)", "machine", "pid")
+    show_table(columns, rows, empty="no host uses the database")

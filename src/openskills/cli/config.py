@@ -74,11 +74,12 @@ def config(
 
     Exit codes: 0 done, 1 unknown skill or invalid manifest, 2 invalid value of a variable.
     """
+    from openskills.catalog.trust import TrustStore
     from openskills.project import open_project
 
     settings = get_settings(context)
     file = open_project(project, settings)
-    trusted = file is not None and _is_trusted(file, settings)
+    trusted = file is not None and TrustStore(settings.config_dir).is_trusted(file.path, file.digest)
     if skill is not None:
         _show_skill(skill, settings, manifests or [], file if trusted else None, as_json)
         return
@@ -138,12 +139,6 @@ def list_project_settings(file: "ProjectFile", trusted: bool) -> Iterator[Settin
     for key, value in asdict(file.validate).items():
         if value:
             yield SettingRow(f"validate.{key.replace('_', '-')}", value, file.locate("validate", key.replace("_", "-")))
-
-
-def _is_trusted(file: "ProjectFile", settings: Settings) -> bool:
-    from openskills.catalog.trust import TrustStore
-
-    return TrustStore(settings.config_dir).is_trusted(file.path, file.digest)
 
 
 def find_unread_variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:

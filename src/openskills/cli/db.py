@@ -8,12 +8,11 @@ import typer
 from openskills.cli.output import CliProgress, Column, escape_line, say, say_json, show_table, warn
 from openskills.cli.parameters import Json, Text, argument, get_settings
 from openskills.errors import InvalidArgument
-from openskills.settings import parse_database
+from openskills.settings import Settings, parse_database
 
 if TYPE_CHECKING:
     from openskills.host.transfer import ComponentState
     from openskills.postgres import PostgresUrl
-    from openskills.settings import Settings
 
 db_app = typer.Typer(no_args_is_help=True, help="Check, migrate and copy the databases of a host.")
 
@@ -94,13 +93,7 @@ def copy(
 
         say_json({"tables": [asdict(one) for one in done]})
         return
-    columns = [
-        Column("database", "bold"),
-        Column("table", "cyan"),
-        Column("rows"),
-        Column("copied"),
-        Column("differing"),
-    ]
+    columns = (Column("database", "bold"), Column("table", "cyan"), "rows", "copied", "differing")
     rows = [(one.component, one.table, f"{one.rows}", f"{one.copied}", f"{one.differing}") for one in done]
     show_table(columns, rows)
     replaced, differing = (sum(getattr(one, name) for one in done) for name in ("replaced", "differing"))
@@ -114,7 +107,7 @@ def copy(
     say(f"copied and compared {sum(one.rows for one in done):,} rows; start the hosts with OPENSKILL_HOST_DATABASE")
 
 
-def _find_place(settings: "Settings", url: str | None, field: str) -> "Path | PostgresUrl":
+def _find_place(settings: Settings, url: str | None, field: str) -> "Path | PostgresUrl":
     from openskills.host.database import find_database, parse_postgres_url
 
     if url is None:
@@ -135,4 +128,4 @@ def _show_states(states: "list[ComponentState]", *, as_json: bool) -> None:
         if not state.rows:
             rows.append((state.name, "(no tables)", "", *versions))
         rows += [(state.name, escape_line(table), str(count), *versions) for table, count in state.rows.items()]
-    show_table([Column("database", "bold"), Column("table", "cyan"), *map(Column, ("rows", "version", "known"))], rows)
+    show_table((Column("database", "bold"), Column("table", "cyan"), "rows", "version", "known"), rows)

@@ -22,8 +22,10 @@ import typer
 from openskills.cli.output import CliProgress, escape_line, say, say_json
 from openskills.cli.parameters import Json, Many, Skills, Text, Trust, argument, get_settings, option
 from openskills.cli.skills import complete_skill
+from openskills.cli.workspaces import open_temporary_workspace
 from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError
 from openskills.settings import Settings
+from openskills.sync import run
 from openskills.version import __version__
 
 if TYPE_CHECKING:
@@ -317,7 +319,6 @@ def probe_skill(skill: "Skill", settings: Settings) -> list[DoctorCheck]:
     """Check what a skill needs where its commands run. Nothing of the skill is executed."""
     from openskills.executors.hints import PROGRAMS, find_needs
     from openskills.executors.staging.packages import distribution_from_module
-    from openskills.sync import run
 
     needs, requirements = find_needs(skill), skill.manifest.requirements
     declared = needs.declared
@@ -350,24 +351,14 @@ def probe_skill(skill: "Skill", settings: Settings) -> list[DoctorCheck]:
 async def _look_up(needs: "SkillNeeds", programs: list[str], settings: Settings) -> tuple[bool, dict[str, list[str]]]:
     """Whether the declared packages are installed, and which modules and programs commands find."""
     from openskills.executors.environments import find_packages
-    from openskills.executors.open import open_executor
     from openskills.executors.spec import NO_PACKAGES, Command
 
-    executor = open_executor(settings.executor, settings)
-    key = f"doctor-{os.getpid()}"
-    try:
-        workspace = await executor.open(key)
-        try:
-            packages = needs.declared.packages
-            stored = await find_packages(packages, workspace, settings) if packages else None
-            wanted = json.dumps({"modules": [*needs.imports], "programs": programs})
-            process = await workspace.start(Command(("python3", "-c", _LOOK, wanted), packages=stored or NO_PACKAGES))
-            ended = await process.wait()
-        finally:
-            await workspace.close()
-            await executor.remove(key)
-    finally:
-        await executor.close()
+    async with open_temporary_workspace(settings.executor, settings) as workspace:
+        packages = needs.declared.packages
+        stored = await find_packages(packages, workspace, settings) if packages else None
+        wanted = json.dumps({"modules": [*needs.imports], "programs": programs})
+        process = await workspace.start(Command(("python3", "-c", _LOOK, wanted), packages=stored or NO_PACKAGES))
+        ended = await process.wait()
     if ended.exit_code:
         raise ExecutorUnavailable(f"python3 does not work where commands run: {ended.stderr.text().strip()[-300:]}")
     return stored is not None, json.loads(ended.stdout.text())
@@ -409,7 +400,6 @@ def probe_isolation(settings: Settings) -> Iterator[DoctorCheck]:
 def _find_failure(name: str, settings: Settings) -> str | None:
     """Why the self-test of an executor failed; None when it passed. Leaves nothing behind."""
     from openskills.executors.open import open_executor
-    from openskills.sync import run
 
     async def check(state: Path) -> None:
         tried = open_executor(name, replace(settings, state_dir=state))

@@ -74,7 +74,8 @@ def export(
     with CliProgress("exporting skills") as progress:
         found = SkillPublisher(catalog).collect(progress)
         _check_not_inside(target.path, found)
-        _report_left_out(found, as_json)
+        for one in () if as_json else found.left_out:
+            warn(("left out", "yellow"), ": ", (escape_line(one.name), "bold cyan"), f": {escape_line(one.reason)}")
         if not found.skills or (strict and found.left_out):
             reason = "a skill has to be left out" if found.skills else "no skill can be published"
             raise InvalidSkill(f"nothing was written: {reason}")
@@ -89,12 +90,6 @@ def _check_not_inside(directory: Path, found: "Publication") -> None:
     if inside:
         place = display_path(inside[0].skill.directory)
         raise InvalidArgument("DIR", f"contains the skill {place}; export to a directory that is not part of PATH")
-
-
-def _report_left_out(found: "Publication", as_json: bool) -> None:
-    if not as_json:
-        for one in found.left_out:
-            warn(("left out", "yellow"), ": ", (escape_line(one.name), "bold cyan"), f": {escape_line(one.reason)}")
 
 
 def _print_result(target: "ExportDirectory", found: "Publication", as_json: bool) -> None:
@@ -117,11 +112,13 @@ def _collect_files(found: "Publication", name: str, url: str | None, mcp_url: st
     skills = list(found.skills.values())
     contents = {one.name: publish.read_published(one) for one in skills}
     files: list[FileContent] = []
-    indexes: list[FileContent] = []
+    indexes: dict[str, object] = {}
     for team in ("", *found.teams):
         members = [one for one in skills if one.team == (team or one.team)]
-        files += _list_index_files(team, members, contents)
-        indexes += _list_indexes(team, members)
+        place = f"{team}/.well-known" if team else ".well-known"
+        files += _list_index_files(place, members, contents)
+        indexes[f"{place}/agent-skills/index.json"] = publish.build_index(members)
+        indexes[f"{place}/skills/index.json"] = publish.build_old_index(members)
     plugins = publish.list_plugins(name, skills)
     archives: dict[str, object] = {}
     for plugin, members in plugins.items():
@@ -132,21 +129,19 @@ def _collect_files(found: "Publication", name: str, url: str | None, mcp_url: st
             files.append(publish.FileContent(f"plugins/{plugin}.zip", data))
             digest = hashlib.sha256(data).hexdigest()
             archives[plugin] = {"source": "archive", "url": f"{url}/plugins/{plugin}.zip", "sha256": digest}
-    local = publish.build_marketplace(name, plugins, {plugin: f"./plugins/{plugin}" for plugin in plugins})
-    indexes.append(publish.FileContent(".claude-plugin/marketplace.json", publish.to_json(local)))
+    folders = {plugin: f"./plugins/{plugin}" for plugin in plugins}
+    indexes[".claude-plugin/marketplace.json"] = publish.build_marketplace(name, plugins, folders)
     if url is not None:
-        market = publish.to_json(publish.build_marketplace(name, plugins, archives))
-        indexes.append(publish.FileContent("marketplace.json", market))
-    return [*files, *indexes]
+        indexes["marketplace.json"] = publish.build_marketplace(name, plugins, archives)
+    return [*files, *(publish.FileContent(path, publish.to_json(value)) for path, value in indexes.items())]
 
 
 def _list_index_files(
-    team: str, skills: "Sequence[PublishedSkill]", contents: "Mapping[str, Sequence[FileContent]]"
+    place: str, skills: "Sequence[PublishedSkill]", contents: "Mapping[str, Sequence[FileContent]]"
 ) -> "list[FileContent]":
     from openskills.catalog.publish import build_archive
     from openskills.catalog.sources.archive import FileContent
 
-    place = f"{team}/.well-known" if team else ".well-known"
     files: list[FileContent] = []
     for one in skills:
         content = contents[one.name]
@@ -156,16 +151,6 @@ def _list_index_files(
         else:
             files.append(FileContent(f"{place}/agent-skills/{one.name}.zip", build_archive(content)))
     return files
-
-
-def _list_indexes(team: str, skills: "Sequence[PublishedSkill]") -> "list[FileContent]":
-    from openskills.catalog import publish
-
-    place = f"{team}/.well-known" if team else ".well-known"
-    return [
-        publish.FileContent(f"{place}/agent-skills/index.json", publish.to_json(publish.build_index(skills))),
-        publish.FileContent(f"{place}/skills/index.json", publish.to_json(publish.build_old_index(skills))),
-    ]
 
 
 @dataclass(slots=True)

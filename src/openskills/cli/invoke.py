@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 import typer
 
 from openskills.cli.output import CliProgress, Part, escape_line, log_warnings, say_json, say_text, warn
-from openskills.cli.parameters import Json, Text, argument, get_settings, option
+from openskills.cli.parameters import HostUrl, Json, Text, argument, get_settings, option
 from openskills.errors import DeadlineExceeded, HostUnavailable, InvalidArgument, MissingExtra, SkillError
 from openskills.paths import to_printable
+from openskills.settings import Settings
 from openskills.skillkit.entry import InvalidJson, parse_json
+from openskills.sync import run
 
 if TYPE_CHECKING:
     from openskills.host.client.client import Client, StreamEvent
     from openskills.host.client.local import LocalHost
     from openskills.host.model import InvokeResult
-    from openskills.settings import Settings
 
 
 OPTION = "--input"
@@ -193,7 +194,7 @@ def select_output_mode(stream: bool | None, *, as_json: bool) -> InvokeOutputMod
     return InvokeOutputMode.LIVE if live else InvokeOutputMode.RESULT
 
 
-def open_invoker(target: InvokeTarget, settings: "Settings") -> "AbstractAsyncContextManager[Client | LocalHost]":
+def open_invoker(target: InvokeTarget, settings: Settings) -> "AbstractAsyncContextManager[Client | LocalHost]":
     """A client of the target. Raises `MissingExtra` for `local` when the extra `host` is not installed."""
     if target.local:
         try:
@@ -208,10 +209,8 @@ def open_invoker(target: InvokeTarget, settings: "Settings") -> "AbstractAsyncCo
     return Client(target.url, timeout=target.timeout, settings=settings)
 
 
-def run_invocation(call: InvokeArguments, target: InvokeTarget, settings: "Settings") -> int:
+def run_invocation(call: InvokeArguments, target: InvokeTarget, settings: Settings) -> int:
     """Invoke a skill, print the result, and return the exit code. In the JSON modes errors are printed and raised."""
-    from openskills.sync import run
-
     call = replace(call, trace_id=call.trace_id or secrets.token_hex(16))
     is_json = call.output_mode in {InvokeOutputMode.JSON, InvokeOutputMode.JSON_LINES}
     try:
@@ -226,7 +225,7 @@ def run_invocation(call: InvokeArguments, target: InvokeTarget, settings: "Setti
     return show_result(result) if not is_json else 0 if result.success else 1
 
 
-async def _invoke_with_timeout(call: InvokeArguments, target: InvokeTarget, settings: "Settings") -> "InvokeResult":
+async def _invoke_with_timeout(call: InvokeArguments, target: InvokeTarget, settings: Settings) -> "InvokeResult":
     import asyncio
 
     # A client of a host applies the timeout itself, with a better message.
@@ -237,7 +236,7 @@ async def _invoke_with_timeout(call: InvokeArguments, target: InvokeTarget, sett
         raise DeadlineExceeded(f"{call.skill_id} timed out after {target.timeout:g} s") from None
 
 
-async def _invoke(call: InvokeArguments, target: InvokeTarget, settings: "Settings") -> "InvokeResult":
+async def _invoke(call: InvokeArguments, target: InvokeTarget, settings: Settings) -> "InvokeResult":
     ids = {"trace_id": call.trace_id, "idempotency_key": call.idempotency_key}
     async with open_invoker(target, settings) as invoker:
         if call.output_mode in {InvokeOutputMode.RESULT, InvokeOutputMode.JSON}:
@@ -266,7 +265,6 @@ def _print_error(error: SkillError, call: InvokeArguments) -> None:
         say_text(json.dumps({"event": "result", "data": result.to_dict()}))
 
 
-Url = Annotated[Text, option("--url", "URL", "The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")]
 Local = Annotated[
     bool, typer.Option("--local", help="Run the skills of OPENSKILL_CLI_DIR in this process, without a host.")
 ]
@@ -276,8 +274,6 @@ Timeout = Annotated[float | None, option("--timeout", "S", "Total timeout in sec
 
 def complete_hosted_skill(context: typer.Context, incomplete: str) -> list[str]:
     """Shell completion for ids of hosted skills: of `--url`, `--local`, or the host of the settings."""
-    from openskills.sync import run
-
     given = context.params
 
     async def list_ids() -> list[str]:
@@ -298,7 +294,7 @@ def invoke(
         argument("ID", "The id of a hosted skill, such as file_search.", autocompletion=complete_hosted_skill),
     ],
     given: Annotated[str, option("--input", "JSON|@FILE|-", "The input: JSON, a file, or - for stdin.")] = "{}",
-    url: Url = None,
+    url: HostUrl = None,
     stream: Annotated[
         bool | None,
         typer.Option(

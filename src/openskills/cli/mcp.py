@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,15 +13,15 @@ import typer
 
 from openskills.cli.mcp_config import CLIENTS, ServerEntry, find_config_file, merge_config, render_config
 from openskills.cli.output import ask, escape_line, say_text, warn
-from openskills.cli.parameters import Paths, Skills, Text, Trust, get_settings, option
+from openskills.cli.parameters import Executor, Paths, Skills, Text, Trust, check_choice, get_settings, option
 from openskills.cli.sessions import complete_session
 from openskills.cli.skills import open_catalog, report_sources
 from openskills.errors import InvalidArgument, MissingExtra
+from openskills.settings import Settings
 
 if TYPE_CHECKING:
     from openskills.adapters.mcp.server import McpServer
     from openskills.catalog.catalog import Catalog
-    from openskills.settings import Settings
 
 _TOOLS = ("session", "hosted", "both")
 _PROFILES = ("full", "knowledge_only")
@@ -37,9 +36,7 @@ def mcp(
         str, option("--tools", "WHICH", "session (load and run skills), hosted (skills as tools) or both.")
     ] = "session",
     profile: Annotated[Text, option("--profile", "NAME", "full, or knowledge_only to run nothing.")] = None,
-    executor: Annotated[
-        Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local, ray, or none.")
-    ] = None,
+    executor: Executor = None,
     session: Annotated[
         Text,
         option(
@@ -74,29 +71,32 @@ def mcp(
 
     A skill host serves the same over HTTP at /mcp. Needs the extra mcp: pip install 'openskill-runtime[mcp]'.
     """
+    import asyncio
+
     settings = get_settings(context)
     sources = [*(paths or ()), *(skills or ())]
-    _check_choice("--tools", tools, _TOOLS)
+    check_choice("--tools", tools, _TOOLS)
     if profile is not None:
-        _check_choice("--profile", profile, _PROFILES)
+        check_choice("--profile", profile, _PROFILES)
     client = install or print_config
     if client is None:
         if url is not None or yes:
             raise InvalidArgument("--url" if url else "--yes", "needs --print-config or --install")
-        options = StdioOptions(tools, profile, executor or settings.executor, session or "")
-        _serve(settings, sources, options, trusted=trust)
+        # Stdin and stdout belong to the client, so nobody can be asked.
+        catalog = open_catalog(sources, settings, trusted=trust, asking=False)
+        report_sources(catalog.snapshot)
+        if sources and not catalog.skills and tools == "session":
+            raise InvalidArgument(
+                "PATH", f"no usable skill in {', '.join(sources)}; see `openskills list {sources[0]}`"
+            )
+        asyncio.run(_serve(catalog, settings, sources, tools, profile, executor or settings.executor, session or ""))
         return
-    _check_choice("--install" if install else "--print-config", client, CLIENTS)
+    check_choice("--install" if install else "--print-config", client, CLIENTS)
     entry = _build_entry(client, sources, _collect_options(tools, profile, executor, session), url)
     if install is None:
         say_text(render_config(client, entry).rstrip("\n"))
         return
     _install(client, entry, settings, yes=yes)
-
-
-def _check_choice(field: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise InvalidArgument(field, f"{value[:50]!r} is not one of {', '.join(known)}")
 
 
 def _collect_options(tools: str, profile: str | None, executor: str | None, session: str | None) -> list[str]:
@@ -114,8 +114,9 @@ def _build_entry(client: str, sources: Sequence[str], options: Sequence[str], ur
         raise InvalidArgument("--url", "cannot be combined with sources and options of a local server")
     if not url.startswith(("http://", "https://")):
         raise InvalidArgument("--url", f"{url[:100]!r} is not a URL such as https://skills.example.com/mcp")
-    needs_key = not url.startswith(("http://127.0.0.1", "http://localhost", "http://[::1]"))
-    return ServerEntry(_NAME, url=url, needs_key=needs_key)
+    from openskills.host.client.transport import is_local_url
+
+    return ServerEntry(_NAME, url=url, needs_key=not (url.startswith("http:") and is_local_url(url)))
 
 
 def _find_command() -> tuple[str, ...]:
@@ -127,7 +128,7 @@ def _find_command() -> tuple[str, ...]:
     return (str(here),) if here.name == _NAME else (sys.executable, "-m", "openskills")
 
 
-def _install(client: str, entry: ServerEntry, settings: "Settings", *, yes: bool) -> None:
+def _install(client: str, entry: ServerEntry, settings: Settings, *, yes: bool) -> None:
     path = find_config_file(client, settings, Path.cwd())
     change = merge_config(client, entry, path)
     if not change.is_needed:
@@ -147,29 +148,15 @@ def _install(client: str, entry: ServerEntry, settings: "Settings", *, yes: bool
     warn(f"wrote {escape_line(str(path))}")
 
 
-@dataclass(frozen=True, slots=True)
-class StdioOptions:
-    """The options of a server over stdio."""
-
-    tools: str
-    profile: str | None
-    executor: str
-    session: str
-
-
-def _serve(settings: "Settings", sources: Sequence[str], options: StdioOptions, *, trusted: bool) -> None:
-    import asyncio
-
-    # Stdin and stdout belong to the client, so nobody can be asked.
-    catalog = open_catalog(sources, settings, trusted=trusted, asking=False)
-    report_sources(catalog.snapshot)
-    if sources and not catalog.skills and options.tools == "session":
-        raise InvalidArgument("PATH", f"no usable skill in {', '.join(sources)}; see `openskills list {sources[0]}`")
-    folders = [path for path in map(Path, sources) if path.is_dir()]
-    asyncio.run(_run(catalog, settings, folders, options))
-
-
-async def _run(catalog: "Catalog", settings: "Settings", folders: Sequence[Path], options: StdioOptions) -> None:
+async def _serve(
+    catalog: "Catalog",
+    settings: Settings,
+    sources: Sequence[str],
+    tools: str,
+    profile: str | None,
+    executor: str,
+    session: str,
+) -> None:
     import asyncio
     from uuid import uuid4
 
@@ -181,16 +168,17 @@ async def _run(catalog: "Catalog", settings: "Settings", folders: Sequence[Path]
     from openskills.runtime.options import SessionOptions
     from openskills.runtime.runtime import SkillRuntime
 
-    executor = None if options.executor == "none" or options.tools == "hosted" else options.executor
+    used = None if executor == "none" or tools == "hosted" else executor
     async with AsyncExitStack() as stack:
-        runtime = await stack.enter_async_context(SkillRuntime(catalog, executor, settings=settings))
-        caller, hosted = LocalCaller(options.session), None
-        if options.tools != "session":
-            caller, hosted = await _open_host(settings, folders, options.session, stack)
+        runtime = await stack.enter_async_context(SkillRuntime(catalog, used, settings=settings))
+        caller, hosted = LocalCaller(session), None
+        if tools != "session":
+            folders = [path for path in map(Path, sources) if path.is_dir()]
+            caller, hosted = await _open_host(settings, folders, session, stack)
         server = McpServer(
             runtime,
-            options=SessionOptions(load_mode="session", search=True, profile=options.profile),
-            session_tools=options.tools != "hosted",
+            options=SessionOptions(load_mode="session", search=True, profile=profile),
+            session_tools=tools != "hosted",
             hosted=hosted,
             local=McpRequest(caller, f"mcp-{uuid4().hex}"),
         )
@@ -200,7 +188,7 @@ async def _run(catalog: "Catalog", settings: "Settings", folders: Sequence[Path]
         await serve_stdio(server)
 
 
-async def _open_host(settings: "Settings", sources: Sequence[Path], session: str, stack: AsyncExitStack) -> Any:
+async def _open_host(settings: Settings, sources: Sequence[Path], session: str, stack: AsyncExitStack) -> Any:
     """A host in this process: its caller, and its skills as tools."""
     try:
         from openskills.host.auth import Principal

@@ -12,6 +12,12 @@ from openskills.filesystem import replace_file, rewrite_file
 from openskills.settings import Settings
 
 KEY_VARIABLE = "OPENSKILL_API_KEY"
+_JSON_CLIENTS = {
+    "claude": (".mcp.json", "mcpServers", f"${{{KEY_VARIABLE}}}"),
+    "vscode": (".vscode/mcp.json", "servers", f"${{env:{KEY_VARIABLE}}}"),
+    "cursor": (".cursor/mcp.json", "mcpServers", f"${{env:{KEY_VARIABLE}}}"),
+}
+"""Clients with a file of JSON in the project: the file, its section of servers, and how it refers to the key."""
 CLIENTS = ("claude", "codex", "vscode", "cursor")
 MAX_CONFIG_BYTES = 4 * 1024 * 1024
 
@@ -54,23 +60,17 @@ class ConfigChange:
 
 def find_config_file(client: str, settings: Settings, project: Path) -> Path:
     """The file in which a client looks for servers: of the project, or of the user for Codex."""
-    match client:
-        case "claude":
-            return project / ".mcp.json"
-        case "vscode":
-            return project / ".vscode" / "mcp.json"
-        case "cursor":
-            return project / ".cursor" / "mcp.json"
-        case _:
-            home = settings.environment.get("CODEX_HOME")
-            return (Path(home) if home else settings.home / ".codex") / "config.toml"
+    if client in _JSON_CLIENTS:
+        return project / _JSON_CLIENTS[client][0]
+    home = settings.environment.get("CODEX_HOME")
+    return (Path(home) if home else settings.home / ".codex") / "config.toml"
 
 
 def render_config(client: str, entry: ServerEntry) -> str:
     """The configuration of a client that has only this server."""
     if client == "codex":
         return _render_toml(entry)
-    return json.dumps({_get_section(client): {entry.name: _build_json(client, entry)}}, indent=2) + "\n"
+    return json.dumps({_JSON_CLIENTS[client][1]: {entry.name: _build_json(client, entry)}}, indent=2) + "\n"
 
 
 def merge_config(client: str, entry: ServerEntry, path: Path) -> ConfigChange:
@@ -100,22 +100,11 @@ def _read(path: Path) -> str | None:
         raise InvalidArgument("--install", f"{path} is not UTF-8 text; use --print-config instead") from None
 
 
-def _get_section(client: str) -> str:
-    return "servers" if client == "vscode" else "mcpServers"
-
-
-_KEY_REFERENCES = {
-    "claude": f"${{{KEY_VARIABLE}}}",
-    "vscode": f"${{env:{KEY_VARIABLE}}}",
-    "cursor": f"${{env:{KEY_VARIABLE}}}",
-}
-
-
 def _build_json(client: str, entry: ServerEntry) -> dict[str, Any]:
     if entry.url:
         found: dict[str, Any] = {"type": "http", "url": entry.url}
         if entry.needs_key:
-            found["headers"] = {"Authorization": f"Bearer {_KEY_REFERENCES[client]}"}
+            found["headers"] = {"Authorization": f"Bearer {_JSON_CLIENTS[client][2]}"}
         return found
     return {"type": "stdio", "command": entry.command[0], "args": list(entry.command[1:])}
 
@@ -126,7 +115,7 @@ def _merge_json(client: str, entry: ServerEntry, path: Path, before: str) -> Con
     except (ValueError, RecursionError) as error:
         hint = "use --print-config and add it yourself"
         raise InvalidArgument("--install", f"{path} is not plain JSON ({str(error)[:200]}); {hint}") from None
-    section = _get_section(client)
+    section = _JSON_CLIENTS[client][1]
     whole = _to_object(found, path)
     known = _to_object(whole.get(section, {}), path)
     wanted, earlier = _build_json(client, entry), known.get(entry.name)
@@ -173,8 +162,6 @@ def _quote(text: str) -> str:
 
 
 def _merge_toml(entry: ServerEntry, path: Path, before: str) -> ConfigChange:
-    import tomllib
-
     found = _parse_toml(before, path)
     block = _render_toml(entry)
     wanted = _parse_toml(block, path)["mcp_servers"][entry.name]
@@ -185,10 +172,10 @@ def _merge_toml(entry: ServerEntry, path: Path, before: str) -> ConfigChange:
     kept = before if earlier is None else "".join(_drop_table(before, f"[mcp_servers.{entry.name}]"))
     after = f"{kept.rstrip()}\n\n{block}".lstrip("\n")
     try:
-        merged = tomllib.loads(after)
-    except tomllib.TOMLDecodeError:
-        merged = None
-    if merged != {**found, "mcp_servers": {**servers, entry.name: wanted}}:
+        is_safe = _parse_toml(after, path) == {**found, "mcp_servers": {**servers, entry.name: wanted}}
+    except InvalidArgument:
+        is_safe = False
+    if not is_safe:
         raise InvalidArgument("--install", f"{path} cannot be changed safely; use --print-config and add it yourself")
     return ConfigChange(path, before, after, earlier)
 

@@ -141,13 +141,19 @@ class Column:
     wide: bool = False
 
 
-def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Print `rows`, whose cells must already be escaped; prints nothing when there are none."""
-    if not sys.stdout.isatty():
+def show_table(columns: Sequence[Column | str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
+    """Print `rows`, whose cells must already be escaped. A column may be just its title.
+
+    When there are none, nothing is printed to stdout, and `empty` to stderr.
+    """
+    if not rows:
+        if empty:
+            warn(empty)
+    elif sys.stdout.isatty():
+        _show_columns([Column(one) if isinstance(one, str) else one for one in columns], rows)
+    else:
         for row in rows:
             say_text("\t".join(row))
-    elif rows:
-        _show_columns(columns, rows)
 
 
 def _show_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:

@@ -8,14 +8,14 @@ import typer
 
 from openskills.cli.output import CliProgress, Column, ask, escape_line, pluralize, say, say_json, show_table, warn
 from openskills.cli.parameters import Json, Many, Text, argument, get_settings, option
-from openskills.cli.workspaces import format_duration, format_size
+from openskills.cli.workspaces import format_duration, format_size, open_temporary_workspace
 from openskills.errors import InvalidArgument
-from openskills.settings import parse_seconds
+from openskills.settings import Settings, parse_seconds
+from openskills.sync import run
 
 if TYPE_CHECKING:
     from openskills.executors.environments import EnvironmentStore, StoredEnvironment
     from openskills.executors.staging.packages import PackageSet
-    from openskills.settings import Settings
 
 
 app = typer.Typer(no_args_is_help=True, help="List, add and remove the packages that skills share.")
@@ -36,8 +36,6 @@ def list_packages(context: typer.Context, as_json: Json = False) -> None:
         say_json({"environments": [one.to_dict() for one in found]})
         return
     _show_environments(found)
-    if not found:
-        warn("no packages are installed; openskills packages add PACKAGE installs some")
 
 
 @app.command("add")
@@ -59,7 +57,6 @@ def add(
     Exit codes: 0 installed, 1 not installed, 2 wrong usage.
     """
     from openskills.executors.staging.packages import PackageSet
-    from openskills.sync import run
 
     settings = get_settings(context)
     if not packages:
@@ -70,7 +67,7 @@ def add(
     if as_json:
         say_json({"environment": found.to_dict()})
     else:
-        say(("installed", "green"), f": {', '.join(escape_line(one) for one in found.packages)}")
+        say(("installed", "green"), f": {', '.join(map(escape_line, found.packages))}")
 
 
 @app.command("clean")
@@ -97,7 +94,8 @@ def clean(
     removable = [one for one in store.list() if time.time() - one.used_at >= limit]
     what = f"{pluralize(len(removable), 'environment')} with {format_size(sum(one.size for one in removable))}"
     if removable and not dry_run and not yes:
-        _show_environments(removable)
+        if not as_json:
+            _show_environments(removable)
         if not (None if as_json else ask(f"Remove {what}?")):
             warn(f"{what} would be removed; nothing was removed; confirm with --yes, or list them with --dry-run")
             raise typer.Exit(1)
@@ -113,29 +111,19 @@ def clean(
         warn("nothing to remove")
 
 
-def _open_store(settings: "Settings") -> "EnvironmentStore":
+def _open_store(settings: Settings) -> "EnvironmentStore":
     from openskills.executors.environments import EnvironmentStore
     from openskills.executors.spec import ENVIRONMENTS
 
     return EnvironmentStore(settings.state_dir / ENVIRONMENTS)
 
 
-async def _install(wanted: "PackageSet", name: str, settings: "Settings", progress: CliProgress) -> "StoredEnvironment":
+async def _install(wanted: "PackageSet", name: str, settings: Settings, progress: CliProgress) -> "StoredEnvironment":
     from openskills.executors.environments import PackageBuilder
-    from openskills.executors.open import open_executor
 
-    executor = open_executor(name, settings)
-    key = f"packages-{time.time_ns()}"
-    try:
-        workspace = await executor.open(key)
-        try:
-            builder = PackageBuilder(settings)
-            return await builder.install(wanted, workspace, progress=lambda line: progress(line, 0, None))
-        finally:
-            await workspace.close()
-            await executor.remove(key)
-    finally:
-        await executor.close()
+    async with open_temporary_workspace(name, settings) as workspace:
+        builder = PackageBuilder(settings)
+        return await builder.install(wanted, workspace, progress=lambda line: progress(line, 0, None))
 
 
 def _show_environments(found: "list[StoredEnvironment]") -> None:
@@ -147,5 +135,5 @@ def _show_environments(found: "list[StoredEnvironment]") -> None:
             rows.append((one.id[:8], requested, *numbers))
         else:
             rows.append((one.id, requested, str(one.size), f"{idle:.0f}"))
-    titles = ("id", "requested", "packages", "size", "used")
-    show_table([Column(title, wide=title == "requested") for title in titles], rows)
+    columns = ("id", Column("requested", wide=True), "packages", "size", "used")
+    show_table(columns, rows, empty="no packages are installed; openskills packages add PACKAGE installs some")

@@ -195,6 +195,8 @@ Project = Annotated[
     Text,
     option("--project", "FILE", "The project file, or off.", show_default="openskills.toml, here or in a parent"),
 ]
+Executor = Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local, ray, or none.")]
+HostUrl = Annotated[Text, option("--url", "URL", "The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")]
 Network = Annotated[Many, option("--network", "HOST", "A host that commands may reach; by default none.")]
 Secret = Annotated[Many, option("--secret", "NAME", "Pass on a variable of your environment, and never log it.")]
 Env = Annotated[Many, option("--env", "NAME=VALUE", "An environment variable for commands.")]
@@ -214,6 +216,12 @@ Install = Annotated[
         show_default="ask on a terminal, otherwise never",
     ),
 ]
+
+
+def check_choice(field: str, value: str, known: Sequence[str]) -> None:
+    """Raise `InvalidArgument` for a value that is not known."""
+    if value not in known:
+        raise InvalidArgument(field, f"{value[:50]!r} is not one of {', '.join(known)}")
 
 
 def parse_install(install: str | None) -> str:

@@ -12,21 +12,18 @@ from urllib.parse import quote
 
 import typer
 
-from openskills.cli.output import CliProgress, Column, escape_line, say_json, say_text, show_table, warn
-from openskills.cli.parameters import Json, Text, argument, get_settings, option
+from openskills.cli.output import CliProgress, Column, escape_line, say_json, say_text, show_table
+from openskills.cli.parameters import HostUrl, Json, Text, argument, get_settings, option
 from openskills.errors import Forbidden, HostUnavailable, InvalidArgument, SkillError, Unauthorized, UnknownSkill
+from openskills.settings import Settings
 
 if TYPE_CHECKING:
     import httpx2
 
-    from openskills.settings import Settings
-
 _TIMEOUT = 120.0
 _MAX_DOWNLOAD = 1 << 30
 _MAX_SHOWN = 5
-_DIGEST = "digest"
 
-Url = Annotated[Text, option("--url", "URL", "The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")]
 Name = Annotated[str, argument("NAME", "The name of a skill, or its id.")]
 
 
@@ -39,8 +36,7 @@ class RemoteSkills:
 
     def request(self, method: str, path: str, **more: Any) -> dict[str, Any]:
         """Send a request and return the JSON of the response."""
-        response = self._send(method, path, **more)
-        return cast("dict[str, Any]", _parse(response.content, self._url))
+        return cast("dict[str, Any]", _parse(self._send(method, path, **more).content, self._url))
 
     def find(self, name: str) -> dict[str, Any]:
         """The skill with this name or id; a private one has precedence. Raises `UnknownSkill`."""
@@ -126,7 +122,7 @@ def _build_error(response: "httpx2.Response", url: str) -> SkillError:
 
 
 @contextmanager
-def open_remote(url: str | None, settings: "Settings") -> Generator[RemoteSkills]:
+def open_remote(url: str | None, settings: Settings) -> Generator[RemoteSkills]:
     """A client of the host at `url`, by default that of the settings, with the key of the environment."""
     import httpx2
 
@@ -141,7 +137,7 @@ def open_remote(url: str | None, settings: "Settings") -> Generator[RemoteSkills
 def push(
     context: typer.Context,
     directory: Annotated[str, argument("DIR", "The folder of the skill.")],
-    url: Url = None,
+    url: HostUrl = None,
     as_json: Json = False,
 ) -> None:
     """Upload a skill to a host, as a new skill or as the next version of one.
@@ -184,15 +180,15 @@ def _upload(remote: RemoteSkills, archive: Path, digest: str) -> dict[str, Any]:
     response = remote.upload("/v1/skills", archive)
     found = _parse(response.content, "the host")
     if response.status_code == 200:
-        return {"skill_id": found["id"], "version": found["latest_version"], _DIGEST: digest, "uploaded": True}
+        return {"skill_id": found["id"], "version": found["latest_version"], "digest": digest, "uploaded": True}
     path = f"/v1/skills/{found['error']['skill_id']}"
     latest = remote.request("GET", f"{path}/versions/latest")
-    is_new = latest.get(_DIGEST) != digest
+    is_new = latest.get("digest") != digest
     if is_new:
         latest = _parse(remote.upload(f"{path}/versions", archive, default="true").content, "the host")
     else:
         remote.request("POST", path, json={"default_version": str(latest["version"])})
-    return {"skill_id": latest["skill_id"], "version": latest["version"], _DIGEST: digest, "uploaded": is_new}
+    return {"skill_id": latest["skill_id"], "version": latest["version"], "digest": digest, "uploaded": is_new}
 
 
 def pull(
@@ -203,7 +199,7 @@ def pull(
     ] = None,
     version: Annotated[str, option("--version", "N", "A version, latest or default.")] = "default",
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that has other files.")] = False,
-    url: Url = None,
+    url: HostUrl = None,
     as_json: Json = False,
 ) -> None:
     """Download a skill from a host into a folder with its name.
@@ -229,16 +225,17 @@ def pull(
         archive = Path(scratch, "skill.zip")
         remote.download(f"{path}/{found['version']}/content", archive, progress)
         digest = f"sha256:{hash_content(archive)[0]}"
-        if digest != found.get(_DIGEST):
-            raise SkillError(f"the download has {digest}, but version {found['version']} is {found.get(_DIGEST)}")
+        if digest != found.get("digest"):
+            raise SkillError(f"the download has {digest}, but version {found['version']} is {found.get('digest')}")
         unpack(archive, Path(scratch, "unpacked"), label=name)
         (fresh,) = Path(scratch, "unpacked").iterdir()
         target = parent / fresh.name
-        known = {} if force else {str(one.get(_DIGEST)): one for one in remote.list_all(path)}
-        if target.exists() and not force and _hash_folder(target, Path(scratch)) not in known:
-            raise InvalidArgument("--force", _describe_changes(target, fresh))
+        if target.exists() and not force:
+            known = [one.get("digest") for one in remote.list_all(path)]
+            if _hash_folder(target, Path(scratch)) not in known:
+                raise InvalidArgument("--force", _describe_changes(target, fresh))
         _replace(target, fresh)
-    result = {"path": str(target), "skill_id": skill["id"], "version": found["version"], _DIGEST: digest}
+    result = {"path": str(target), "skill_id": skill["id"], "version": found["version"], "digest": digest}
     if as_json:
         say_json(result)
         return
@@ -276,7 +273,7 @@ def _replace(target: Path, fresh: Path) -> None:
         (scratch / "new").rename(target)
 
 
-def versions(context: typer.Context, name: Name, url: Url = None, as_json: Json = False) -> None:
+def versions(context: typer.Context, name: Name, url: HostUrl = None, as_json: Json = False) -> None:
     """List the versions of a skill on a host, latest first.
 
     Example:
@@ -291,11 +288,8 @@ def versions(context: typer.Context, name: Name, url: Url = None, as_json: Json 
     if as_json:
         say_json({"skill": skill, "versions": found})
         return
-    columns = [Column("version", "bold cyan"), Column("default"), Column("created"), Column("digest")]
-    columns.append(Column("description", wide=True))
-    show_table(columns, [_version_cells(one, str(skill.get("default_version"))) for one in found])
-    if not found:
-        warn("no versions")
+    columns = (Column("version", "bold cyan"), "default", "created", "digest", Column("description", wide=True))
+    show_table(columns, [_version_cells(one, str(skill.get("default_version"))) for one in found], empty="no versions")
 
 
 def _version_cells(version: Mapping[str, Any], default: str) -> tuple[str, ...]:
@@ -303,5 +297,5 @@ def _version_cells(version: Mapping[str, Any], default: str) -> tuple[str, ...]:
 
     created = datetime.fromtimestamp(int(version.get("created_at") or 0), UTC).isoformat(timespec="seconds")
     number = str(version.get("version"))
-    texts = (str(version.get(_DIGEST) or ""), str(version.get("description") or ""))
+    texts = (str(version.get("digest") or ""), str(version.get("description") or ""))
     return (escape_line(number), "default" if number == default else "", created, *map(escape_line, texts))

@@ -15,20 +15,20 @@ from openskills.cli.invoke import (
     Local,
     Timeout,
     TraceId,
-    Url,
     open_invoker,
     run_invocation,
     select_output_mode,
 )
 from openskills.cli.output import escape_line, say, say_json, say_text, warn
-from openskills.cli.parameters import Json, Paths, Skills, argument, get_settings
+from openskills.cli.parameters import HostUrl, Json, Paths, Skills, argument, get_settings
 from openskills.cli.skills import open_catalog
 from openskills.errors import HostUnavailable, InvalidArgument
+from openskills.settings import Settings
+from openskills.sync import run
 
 if TYPE_CHECKING:
     from openskills.host.client.client import HostedSkill
     from openskills.host.client.router import PartialInput, RouteDecision
-    from openskills.settings import Settings
 
 
 def route(
@@ -37,7 +37,7 @@ def route(
     paths: Paths = None,
     skills: Skills = None,
     then_invoke: Annotated[bool, typer.Option("--invoke", help="Also invoke the chosen skill.")] = False,
-    url: Url = None,
+    url: HostUrl = None,
     trace_id: TraceId = None,
     timeout: Timeout = None,
     local: Local = False,
@@ -79,9 +79,8 @@ def route(
             raise typer.Exit(run_invocation(call, target, settings))
 
 
-def _list_hosted(target: InvokeTarget, settings: "Settings", *, required: bool) -> "tuple[HostedSkill, ...] | None":
+def _list_hosted(target: InvokeTarget, settings: Settings, *, required: bool) -> "tuple[HostedSkill, ...] | None":
     """The ready skills of the host; None, with a warning, when it is unavailable and not `required`."""
-    from openskills.sync import run
 
     async def list_skills() -> "tuple[HostedSkill, ...]":
         async with open_invoker(target, settings) as host:

@@ -35,12 +35,11 @@ from openskills.cli.sessions import complete_session
 from openskills.cli.skills import complete_skill, list_all_skills, open_catalog
 from openskills.cli.trust import SecretConsent, ask_on_terminal, collect_grants
 from openskills.errors import InvalidArgument, InvalidSkill, SkillError, UnknownSkill
-from openskills.executors.spec import DEFAULT_TIMEOUT, Limits
+from openskills.settings import Settings
 
 if TYPE_CHECKING:
     from openskills.catalog.skill import Skill
     from openskills.executors.requests import RunResult
-    from openskills.settings import Settings
 
 
 _COMMAND = "openskills.command"
@@ -109,6 +108,7 @@ def run(
     """
     from openskills.cli.run_execution import RunInputs, run_once
     from openskills.executors.requests import RunRequest
+    from openskills.executors.spec import DEFAULT_TIMEOUT, Limits
     from openskills.executors.staging.outputs import OutputSpec, describe_unmatched
     from openskills.project import combine_grants
 
@@ -169,7 +169,7 @@ def run(
     raise typer.Exit(result.exit_code if 0 <= result.exit_code < 256 else 1)
 
 
-def find_skill(name: str, paths: list[str], settings: "Settings", *, trusted: bool) -> "Skill":
+def find_skill(name: str, paths: list[str], settings: Settings, *, trusted: bool) -> "Skill":
     """The skill with this name, or in the folder at this path. Raises `UnknownSkill` or `InvalidSkill`."""
     if os.sep in name or name in (os.curdir, os.pardir):
         from openskills.catalog.validate import resolve_skill_folder

@@ -31,6 +31,7 @@ from openskills.executors.requests import (
 from openskills.executors.spec import Isolation, OutputStream
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.packages import PackageSet
+from openskills.filesystem import write_all
 from openskills.paths import inside, to_printable
 from openskills.project import NO_GRANTS, SkillGrants
 from openskills.settings import Settings
@@ -142,15 +143,9 @@ async def _copy_stream(process: Process, stream: OutputStream, descriptor: int) 
             warn(f"[... {output.missed:,} bytes were dropped because the output was too fast ...]")
         if output.data:
             data = _escape_bytes(output.data) if safe else output.data
-            await asyncio.to_thread(_write, descriptor, data)
+            await asyncio.to_thread(write_all, descriptor, data)
         if output.ended:
             return
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
 
 
 def _escape_bytes(data: bytes) -> bytes:

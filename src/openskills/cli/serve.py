@@ -4,11 +4,12 @@ import json
 import sys
 import textwrap
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -18,6 +19,7 @@ from openskills.cli.output import CliProgress, Column, escape_line, pluralize, s
 from openskills.cli.parameters import (
     CommandTimeout,
     Env,
+    HostUrl,
     Install,
     Json,
     Many,
@@ -29,6 +31,7 @@ from openskills.cli.parameters import (
     Venv,
     With,
     argument,
+    check_choice,
     get_settings,
     option,
     parse_env,
@@ -39,16 +42,15 @@ from openskills.cli.trust import collect_grants
 from openskills.cli.ui import greet_console
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.paths import to_printable
-from openskills.settings import PUBLISH_MODES, parse_base_url, parse_database, parse_seconds
+from openskills.settings import PUBLISH_MODES, Settings, parse_base_url, parse_database, parse_seconds
+from openskills.sync import run
 
 if TYPE_CHECKING:
     from openskills.host.auth import StoredKey
     from openskills.host.history import History, RunRecord
     from openskills.host.keys import KeyFile, KeyTable
     from openskills.host.registry.registry import Registry
-    from openskills.host.registry.scripts import SkippedFile
     from openskills.host.runs import Runs
-    from openskills.settings import Settings
 
 
 T = TypeVar("T")
@@ -141,8 +143,9 @@ def serve(
 
     GET /skills lists the skills, GET /docs describes the endpoints, GET /openapi.json is for generated clients.
     """
-    if derive_schemas not in ("help", "never"):
-        raise InvalidArgument("--derive-schemas", f"{derive_schemas!r} is not one of help, never")
+    check_choice("--derive-schemas", derive_schemas, ("help", "never"))
+    if publish is not None:
+        check_choice("--publish", publish, PUBLISH_MODES)
     settings = get_settings(context)
     own = parse_grants(network, secret, env, timeout, settings, packages=packages, venv=venv)
     settings = replace(
@@ -150,10 +153,12 @@ def serve(
         executor=executor or settings.executor,
         host_concurrency=concurrency or settings.host_concurrency,
         host_queue=settings.host_queue if queue is None else queue,
-        host_publish=parse_publish(publish, settings),
+        host_publish=publish or settings.host_publish,
         host_public_url=settings.host_public_url if public_url is None else parse_base_url(public_url, "--public-url"),
     )
-    settings = choose_database(settings, database)
+    if database is not None:
+        address, file = parse_database(database, "--database")
+        settings = replace(settings, host_database=address, host_history=file or settings.host_history)
     try:
         from openskills.host import server
         from openskills.host.mcp import MCP_TOOLS
@@ -176,8 +181,7 @@ def serve(
         console=console,
         trusted=trust,
     )
-    if mcp_tools not in MCP_TOOLS:
-        raise InvalidArgument("--mcp-tools", f"{mcp_tools[:50]!r} is not one of {', '.join(MCP_TOOLS)}")
+    check_choice("--mcp-tools", mcp_tools, MCP_TOOLS)
     if mcp_tools == "session" and workers > 1:
         raise InvalidArgument("--mcp-tools", "sessions need --workers 1, because each worker would have its own")
     settings = server.resolve_auth(settings, host, no_auth=no_auth)
@@ -201,18 +205,9 @@ def serve(
     warn("stopped")
 
 
-def choose_database(settings: "Settings", url: str | None) -> "Settings":
-    """The settings with the database of `--database`. Raises `InvalidArgument`."""
-    if url is None:
-        return settings
-    address, file = parse_database(url, "--database")
-    return replace(settings, host_database=address, host_history=file or settings.host_history)
-
-
 def use_keys(context: typer.Context, work: "Callable[[KeyFile | KeyTable], Awaitable[T]]") -> T:
     """Do something with the keys: those of the file, or of the database that several hosts share."""
     from openskills.host.keys import open_key_store
-    from openskills.sync import run
 
     async def use() -> T:
         store = open_key_store(get_settings(context))
@@ -224,14 +219,7 @@ def use_keys(context: typer.Context, work: "Callable[[KeyFile | KeyTable], Await
     return run(use())
 
 
-def parse_publish(text: str | None, settings: "Settings") -> str:
-    """Who may read published skills. Raises `InvalidArgument`."""
-    if text is not None and text not in PUBLISH_MODES:
-        raise InvalidArgument("--publish", f"{text[:50]!r} is not one of {', '.join(PUBLISH_MODES)}")
-    return text or settings.host_publish
-
-
-def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: bool, key_place: str) -> None:
+def _greet(registry: "Registry", settings: Settings, url: str, *, needs_key: bool, key_place: str) -> None:
     from openskills.host.runners.kinds import RUNNER_KINDS, describe_isolation, is_cluster
 
     entries = registry.list_entries()
@@ -256,7 +244,8 @@ def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: b
             warn(" " * 14, escape_line(str(problem)))
     for problem in registry.problems:
         warn("  ", ("problem     ", "yellow"), escape_line(str(problem)))
-    for (skill, reason), group in groupby(sorted(registry.skipped, key=_skipped_key), key=_skipped_key):
+    by_reason = attrgetter("skill", "reason")
+    for (skill, reason), group in groupby(sorted(registry.skipped, key=by_reason), key=by_reason):
         paths = [one.script for one in group if one.script]
         more = f" and {len(paths) - _MAX_SHOWN_PATHS} more" if len(paths) > _MAX_SHOWN_PATHS else ""
         shown = f": {', '.join(paths[:_MAX_SHOWN_PATHS])}{more}" if paths else ""
@@ -286,10 +275,6 @@ def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: b
     body = f'{{"input": {example}}}'
     key = "" if not needs_key else ' -H "Authorization: Bearer $OPENSKILL_API_KEY"'
     warn(f"try: curl -sS -X POST {url}/skills/{skill}:invoke{key} -H 'Content-Type: application/json' -d '{body}'")
-
-
-def _skipped_key(skipped: "SkippedFile") -> tuple[str, str]:
-    return skipped.skill, skipped.reason
 
 
 keys_app = typer.Typer(no_args_is_help=True, help="Create, list, scope, rotate and revoke keys of a skill host.")
@@ -357,11 +342,10 @@ def list_keys(context: typer.Context, as_json: Json = False) -> None:
     if as_json:
         say_json({"keys": [_key_json(key) for key in found]})
         return
-    columns = [Column("key", "bold cyan"), Column("prefix"), Column("scopes", wide=True)]
-    columns += [Column(title) for title in ("limits", "created", "expires", "role")]
-    show_table(columns, [_key_cells(key, short=sys.stdout.isatty()) for key in found])
-    if not found:
-        warn("no keys; `openskills keys new NAME` creates one")
+    titles = ("limits", "created", "expires", "role")
+    columns = (Column("key", "bold cyan"), "prefix", Column("scopes", wide=True), *titles)
+    rows = [_key_cells(key, short=sys.stdout.isatty()) for key in found]
+    show_table(columns, rows, empty="no keys; `openskills keys new NAME` creates one")
 
 
 @keys_app.command("rotate")
@@ -475,10 +459,9 @@ def list_runs(
     """
     from openskills.host.history import UNFINISHED, RunFilter
     from openskills.host.runs import RunState
-    from openskills.sync import run
 
-    if state and state not in (UNFINISHED, *RunState):
-        raise InvalidArgument("--state", f"{state!r} is not one of {', '.join((*RunState, UNFINISHED))}")
+    if state:
+        check_choice("--state", state, (*RunState, UNFINISHED))
     earliest = None if since is None else time.time() - parse_seconds(since, "--since")
     history = _open_history(get_settings(context))
     wanted = RunFilter(skill, state, who, earliest, text=text, before=before, failed=failed)
@@ -486,12 +469,9 @@ def list_runs(
     if as_json:
         say_json({"runs": [record.to_dict() for record in found]})
         return
-    columns = [Column("run", "bold cyan")]
-    columns += [Column(title) for title in ("began", "skill", "runner", "who", "code", "ms", "trace")]
-    columns.append(Column("message", wide=True))
-    show_table(columns, [_run_cells(record, short=sys.stdout.isatty()) for record in found])
-    if not found:
-        warn("no runs found")
+    titles = ("began", "skill", "runner", "who", "code", "ms", "trace")
+    columns = (Column("run", "bold cyan"), *titles, Column("message", wide=True))
+    show_table(columns, [_run_cells(record, short=sys.stdout.isatty()) for record in found], empty="no runs found")
 
 
 @runs_app.command("show")
@@ -505,8 +485,6 @@ def show(
     Example:
       openskills runs show run_019a8c3b4d5e
     """
-    from openskills.sync import run
-
     found = run(_open_history(get_settings(context)).get(run_id)).to_dict()
     if as_json:
         say_json(found)
@@ -529,15 +507,11 @@ def events(
     Example:
       openskills runs events run_019a8c3b4d5e0123456789abcdef01234567
     """
-    from openskills.sync import run
-
-    raise typer.Exit(run(_follow_run(get_settings(context), run_id, after, as_json=as_json)))
+    raise typer.Exit(_use_runs(context, lambda runs: _follow_run(runs, run_id, after, as_json=as_json)))
 
 
-async def _follow_run(settings: "Settings", run_id: str, after: int, *, as_json: bool) -> int:
-    from contextlib import aclosing
-
-    async with _open_runs(settings) as runs, aclosing(runs.events(run_id, after)) as found:
+async def _follow_run(runs: "Runs", run_id: str, after: int, *, as_json: bool) -> int:
+    async with aclosing(runs.events(run_id, after)) as found:
         async for event in found:
             data: dict[str, Any] = json.loads(event.data)
             if as_json:
@@ -564,13 +538,7 @@ def cancel(context: typer.Context, run_id: RunId, as_json: Json = False) -> None
     Example:
       openskills runs cancel run_019a8c3b4d5e0123456789abcdef01234567
     """
-    from openskills.sync import run
-
-    async def request_cancel() -> dict[str, Any]:
-        async with _open_runs(get_settings(context)) as runs:
-            return (await runs.cancel(run_id)).to_dict()
-
-    found = run(request_cancel())
+    found = _use_runs(context, lambda runs: runs.cancel(run_id)).to_dict()
     if as_json:
         say_json({name: found[name] for name in ("id", "state", "skill_id", "cancel_requested")})
     elif found["ended"]:
@@ -583,7 +551,7 @@ def cancel(context: typer.Context, run_id: RunId, as_json: Json = False) -> None
 def again(
     context: typer.Context,
     run_id: RunId,
-    url: Annotated[Text, option("--url", "URL", "The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")] = None,
+    url: HostUrl = None,
     env: Annotated[Many, option("--env", "NAME=VALUE", "A variable of a command; their values are not stored.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -594,7 +562,6 @@ def again(
       openskills runs again run_019a8c3b4d5e0123456789abcdef01234567 --env TOKEN=...
     """
     from openskills.host.client.client import Client
-    from openskills.sync import run
 
     async def start_again() -> str:
         async with Client(url, settings=get_settings(context)) as client:
@@ -614,13 +581,7 @@ def compare(context: typer.Context, first: RunId, second: RunId, as_json: Json =
     Example:
       openskills runs compare $BEFORE $AFTER
     """
-    from openskills.sync import run
-
-    async def compare_both() -> dict[str, Any]:
-        async with _open_runs(get_settings(context)) as runs:
-            return await runs.compare(first, second)
-
-    found = run(compare_both())
+    found = _use_runs(context, lambda runs: runs.compare(first, second))
     if as_json:
         from openskills.host.runs import encode_data
 
@@ -650,7 +611,6 @@ def stats(
       openskills runs stats --since 1h --buckets 6
     """
     from openskills.host.history import RunFilter
-    from openskills.sync import run
 
     now = time.time()
     history = _open_history(get_settings(context))
@@ -659,7 +619,7 @@ def stats(
     if as_json:
         say_json({"seconds": (now - earliest) / buckets, "series": [one.to_dict() for one in found]})
         return
-    columns = [Column("from", "bold"), *(Column(title) for title in ("calls", "errors", "p50 ms", "p95 ms"))]
+    columns = (Column("from", "bold"), "calls", "errors", "p50 ms", "p95 ms")
     rows = [
         (
             datetime.fromtimestamp(one.began).astimezone().strftime("%m-%d %H:%M:%S"),
@@ -672,24 +632,28 @@ def stats(
     show_table(columns, rows)
 
 
-@asynccontextmanager
-async def _open_runs(settings: "Settings") -> "AsyncGenerator[Runs]":
-    """The runs of the hosts of this machine, through their database."""
+def _use_runs(context: typer.Context, work: "Callable[[Runs], Awaitable[T]]") -> T:
+    """Do something with the runs of the hosts of this machine, through their database."""
     from openskills.host.database import Database, find_database
     from openskills.host.runs import Runs
 
+    settings = get_settings(context)
     if settings.host_history is None and settings.host_database is None:
         raise InvalidArgument("OPENSKILL_HOST_HISTORY", "is `off`, so runs are only known to the host itself")
-    database = Database(find_database(settings))
-    runs = Runs(database)
-    try:
-        yield runs
-    finally:
-        await runs.close()
-        await database.close()
+
+    async def use() -> T:
+        database = Database(find_database(settings))
+        runs = Runs(database)
+        try:
+            return await work(runs)
+        finally:
+            await runs.close()
+            await database.close()
+
+    return run(use())
 
 
-def _open_history(settings: "Settings") -> "History":
+def _open_history(settings: Settings) -> "History":
     from openskills.host.database import find_history
     from openskills.host.history import History
 

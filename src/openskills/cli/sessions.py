@@ -11,6 +11,7 @@ import typer
 from openskills.cli.output import Column, ask, escape_line, pluralize, say, say_json, say_text, show_table, warn
 from openskills.cli.parameters import Json, Text, argument, get_settings, option
 from openskills.errors import InvalidArgument, SkillError
+from openskills.sync import run
 
 if TYPE_CHECKING:
     from openskills.prompt.usage import RecordedRequest
@@ -41,7 +42,6 @@ def current_user() -> str:
 def complete_session(context: typer.Context, incomplete: str) -> list[str]:
     """Shell completion for names of conversations, latest first."""
     from openskills.session.open import open_session_store
-    from openskills.sync import run
 
     given = context.params
     try:
@@ -76,7 +76,6 @@ def list_sessions(
     last event (UTC), first message of the user.
     """
     from openskills.cli.chat.conversation import list_conversations
-    from openskills.sync import run
 
     owner = user or current_user()
     found, more = run(list_conversations(store, get_settings(context), app_name, owner, limit, search))
@@ -86,8 +85,6 @@ def list_sessions(
     _show_sessions(found)
     if more:
         warn(f"and {more:,} more; --limit shows them")
-    if not found:
-        warn("no sessions; `openskills chat` starts one")
 
 
 @app.command("show")
@@ -108,7 +105,6 @@ def show(
     """
     from openskills.cli.chat.conversation import format_conversation, read_conversation
     from openskills.session.store import SessionKey
-    from openskills.sync import run
 
     key = SessionKey(app_name, user or current_user(), session)
     found = run(read_conversation(store, get_settings(context), key))
@@ -147,7 +143,6 @@ def requests(
     """
     from openskills.cli.chat.conversation import read_session_requests
     from openskills.session.store import SessionKey
-    from openskills.sync import run
 
     if raw and number is None:
         raise InvalidArgument("--raw", "needs --number N")
@@ -158,10 +153,9 @@ def requests(
     elif as_json:
         say_json({**_key_json(key), "requests": [_request_json(one) for one in found]})
     else:
-        columns = [Column(name) for name in ("number", "time", "agent", "model", "tokens", "unchanged", "bytes")]
-        show_table(columns, [_request_cells(one) for one in found])
-        if not found:
-            warn("no requests recorded; OPENSKILL_RECORD_REQUESTS=1 records those of later messages")
+        columns = ("number", "time", "agent", "model", "tokens", "unchanged", "bytes")
+        empty = "no requests recorded; OPENSKILL_RECORD_REQUESTS=1 records those of later messages"
+        show_table(columns, [_request_cells(one) for one in found], empty=empty)
 
 
 def _show_request(found: "Sequence[RecordedRequest]", number: int, *, raw: bool, as_json: bool) -> None:
@@ -235,7 +229,6 @@ def delete(
     from openskills.artifacts.open import open_artifact_store
     from openskills.cli.chat.conversation import delete_conversations
     from openskills.session.store import SessionKey
-    from openskills.sync import run
 
     keys = [SessionKey(app_name, user or current_user(), name) for name in dict.fromkeys(sessions)]
     if not yes:
@@ -256,17 +249,15 @@ def delete(
 
 
 def _show_sessions(found: "Sequence[tuple[SessionInfo, str]]") -> None:
-    if not sys.stdout.isatty():
-        for info, title in found:
-            times = (info.begun.isoformat(), info.updated.isoformat())
-            show_table((), [(escape_line(info.key.session), str(info.revision), *times, title)])
-        return
-    columns = (Column("session", "bold cyan"), Column("events"), Column("last used"), Column("title", wide=True))
     rows: list[tuple[str, ...]] = []
     for info, title in found:
-        last_used = info.updated.astimezone().strftime("%Y-%m-%d %H:%M")
-        rows.append((escape_line(info.key.session), f"{info.revision:,}", last_used, title))
-    show_table(columns, rows)
+        name = escape_line(info.key.session)
+        if sys.stdout.isatty():
+            rows.append((name, f"{info.revision:,}", info.updated.astimezone().strftime("%Y-%m-%d %H:%M"), title))
+        else:
+            rows.append((name, str(info.revision), info.begun.isoformat(), info.updated.isoformat(), title))
+    columns = (Column("session", "bold cyan"), "events", "last used", Column("title", wide=True))
+    show_table(columns, rows, empty="no sessions; `openskills chat` starts one")
 
 
 def _info_json(info: "SessionInfo", title: str) -> dict[str, object]:

@@ -13,7 +13,7 @@ import typer
 
 from openskills.cli.output import CliProgress, escape_line, say, say_json, say_text, warn
 from openskills.cli.parameters import Folders, FoldersOption, Json, Text, argument, join_folders, option
-from openskills.cli.skills import display_path, format_problem, problem_json
+from openskills.cli.skills import display_path, format_problem
 from openskills.errors import InvalidArgument, InvalidSkill
 from openskills.paths import inside, parse_relative, to_printable
 from openskills.prompt.blocks import strip_invisible
@@ -42,7 +42,7 @@ def new(
     folder = _create(Path(directory), name, files)
     problems = validate(folder).problems
     if as_json:
-        details = {"problems": [problem_json(problem) for problem in problems], "files": sorted(files)}
+        details = {"problems": [problem.to_dict() for problem in problems], "files": sorted(files)}
         say_json({"name": name, "path": str(folder), **details})
         return
     for problem in problems:

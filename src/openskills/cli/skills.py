@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from openskills.catalog.skill import Skill
     from openskills.catalog.snapshot import CatalogSnapshot
     from openskills.catalog.sources.mcp import McpSkill, McpSource
+    from openskills.catalog.trust import TrustAnswer
     from openskills.executors.hints import SkillNeeds
     from openskills.runtime.details import SkillDetails
     from openskills.skillmd.manifest import Requirements
@@ -67,14 +68,9 @@ def format_problem(problem: Problem) -> list[Part]:
     return [*parts, (f"[{problem.rule}]", "dim")]
 
 
-def problem_json(problem: Problem) -> dict[str, object]:
-    """A problem as JSON; `fix` describes what `--fix` would do."""
-    return problem.to_dict()
-
-
 def problem_json_with_path(problem: Problem) -> dict[str, object]:
     """A problem as JSON, with its path, for lists of problems in several files."""
-    return {"path": problem.path, **problem_json(problem)}
+    return {"path": problem.path, **problem.to_dict()}
 
 
 def count_by_severity(problems: Iterable[Problem]) -> str:
@@ -101,8 +97,6 @@ _MAX_NAMES = 30
 
 def ask_for_trust(project: "ProjectSource", settings: Settings) -> None:
     """Ask whether to trust the undecided skill directories of a project, and store the answer until they change."""
-    from openskills.catalog.trust import TrustAnswer
-
     # Directories without a digest cannot be trusted; the catalog reports them.
     undecided = [place for place in project.find_locations() if place.answer is None and place.digest is not None]
     if not undecided:
@@ -112,15 +106,13 @@ def ask_for_trust(project: "ProjectSource", settings: Settings) -> None:
     agreed = ask_to_use_skills()
     if agreed is None:
         return
-    project.remember(undecided, TrustAnswer.YES if agreed else TrustAnswer.NO)
+    project.remember(undecided, to_trust_answer(agreed))
     if not agreed:
         warn("They are not used. Run `openskills trust` to change that.")
 
 
 def ask_for_server_trust(server: "McpSource") -> None:
     """Ask whether to trust the undecided skills of an MCP server, and store the answer until they change."""
-    from openskills.catalog.trust import TrustAnswer
-
     try:
         undecided = [skill for skill in server.list_skills()[0] if skill.answer is None]
     except SkillError:
@@ -131,7 +123,14 @@ def ask_for_server_trust(server: "McpSource") -> None:
     show_server_skills(undecided, warn)
     agreed = ask_to_use_skills("Use the skills of this server?")
     if agreed is not None:
-        server.remember(undecided, TrustAnswer.YES if agreed else TrustAnswer.NO)
+        server.remember(undecided, to_trust_answer(agreed))
+
+
+def to_trust_answer(agreed: bool) -> "TrustAnswer":
+    """The answer that is stored for a user's yes or no."""
+    from openskills.catalog.trust import TrustAnswer
+
+    return TrustAnswer.YES if agreed else TrustAnswer.NO
 
 
 def show_server_skills(skills: "Sequence[McpSkill]", write: Callable[..., None]) -> None:
@@ -201,31 +200,31 @@ def open_catalog(paths: Sequence[str], settings: Settings, *, trusted: bool = Fa
     are used without asking.
     """
     from openskills.catalog.catalog import Catalog
-    from openskills.catalog.sources.parse import is_server_address, parse_source
+    from openskills.catalog.locations import standard_sources
+    from openskills.catalog.sources.parse import parse_source
 
     if paths:
         sources = [parse_source(path, settings, trusted=trusted) for path in paths]
     else:
-        sources = _find_standard_sources(settings, trusted=trusted, asking=asking)
+        sources = list(standard_sources(Path.cwd(), settings, trusted=trusted))
     if asking and not trusted and can_ask():
-        for source in (source for source in sources if is_server_address(source.label)):
-            from openskills.catalog.sources.mcp import McpSource
-
-            if isinstance(source, McpSource):
-                ask_for_server_trust(source)
+        for source in sources:
+            _ask_about_source(source, settings)
     with CliProgress("looking for skills") as progress:
         return Catalog(sources, settings, progress)
 
 
-def _find_standard_sources(settings: Settings, *, trusted: bool, asking: bool) -> "list[Source]":
-    from openskills.catalog.locations import ProjectSource, standard_sources
+def _ask_about_source(source: "Source", settings: Settings) -> None:
+    from openskills.catalog.locations import ProjectSource
+    from openskills.catalog.sources.parse import is_server_address
 
-    sources = standard_sources(Path.cwd(), settings, trusted=trusted)
-    if asking and not trusted and can_ask():
-        for source in sources:
-            if isinstance(source, ProjectSource):
-                ask_for_trust(source, settings)
-    return list(sources)
+    if isinstance(source, ProjectSource):
+        ask_for_trust(source, settings)
+    elif is_server_address(source.label):
+        from openskills.catalog.sources.mcp import McpSource
+
+        if isinstance(source, McpSource):
+            ask_for_server_trust(source)
 
 
 UNAVAILABLE_RULES = frozenset({"source-missing", "source-unavailable"})
@@ -314,18 +313,17 @@ def exit_if_unreachable(snapshot: "CatalogSnapshot") -> None:
 
 
 def _show_list(rows: "Sequence[tuple[Skill, str | None]]") -> None:
-    if not sys.stdout.isatty():
-        cells = [(*_list_cells(skill), escape_line(hidden or ""), _describe_resources(skill)) for skill, hidden in rows]
-        show_table((*_COLUMNS, Column("hidden"), Column("resources")), cells)
+    is_terminal = sys.stdout.isatty()
+    if is_terminal:
+        cells = [(*_list_cells(skill), _describe_resources(skill)) for skill, _ in rows]
     else:
-        counted = [(*_list_cells(skill), _describe_resources(skill)) for skill, _ in rows]
-        show_table((*_COLUMNS, Column("resources", "dim")), counted)
-        # Not in a column, which would truncate the reason.
-        for skill, hidden in rows:
-            if hidden is not None:
-                say(("hidden", "yellow"), f": {escape_line(skill.name)}: {escape_line(hidden)}")
-    if not rows:
-        warn("no skills found; `openskills new NAME` creates one")
+        cells = [(*_list_cells(skill), escape_line(hidden or ""), _describe_resources(skill)) for skill, hidden in rows]
+    empty = "no skills found; `openskills new NAME` creates one"
+    show_table((*_COLUMNS, Column("resources", "dim")), cells, empty=empty)
+    # Not in a column, which would truncate the reason.
+    for skill, hidden in rows if is_terminal else ():
+        if hidden is not None:
+            say(("hidden", "yellow"), f": {escape_line(skill.name)}: {escape_line(hidden)}")
 
 
 def _list_cells(skill: "Skill") -> tuple[str, ...]:
@@ -488,9 +486,8 @@ def search(
     if as_json:
         say_json({"skills": [{**_identity_json(hit.skill), "score": round(hit.score, 4)} for hit in hits]})
     else:
-        show_table(_COLUMNS, [_list_cells(hit.skill) for hit in hits])
-        if not hits:
-            warn(f"none of {len(snapshot.skills):,} visible skills matches {escape_line(query)!r}")
+        empty = f"none of {len(snapshot.skills):,} visible skills matches {escape_line(query)!r}"
+        show_table(_COLUMNS, [_list_cells(hit.skill) for hit in hits], empty=empty)
     # Only problems of sources, which may explain a missing result; `list` shows those of skills.
     report_sources(snapshot)
     exit_if_unreachable(snapshot)

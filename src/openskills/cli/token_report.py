@@ -9,6 +9,7 @@ from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_
 from openskills.cli.parameters import Json, Paths, Skills, Text, Trust, get_settings, option
 from openskills.cli.skills import exit_if_unreachable, open_catalog, report_sources
 from openskills.errors import InvalidArgument
+from openskills.sync import run
 
 if TYPE_CHECKING:
     from openskills.runtime.token_report import Cost, ScriptedTask, TokenReport
@@ -47,7 +48,6 @@ def token_report(
       openskills token-report --json
     """
     from openskills.runtime import token_report as reports
-    from openskills.sync import run
 
     settings = get_settings(context)
     catalog = open_catalog([*(paths or ()), *(skills or ())], settings, trusted=trust, asking=not as_json)

@@ -20,8 +20,10 @@ from openskills.cli.skills import (
     select_covered_skills,
     show_names,
     show_server_skills,
+    to_trust_answer,
 )
 from openskills.errors import InvalidArgument
+from openskills.settings import Settings
 
 if TYPE_CHECKING:
     from openskills.catalog.locations import ProjectSource, SkillLocation
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from openskills.catalog.sources.mcp import McpSkill, McpSource
     from openskills.executors.requests import SecretRequest
     from openskills.project import ProjectFile, SkillGrants
-    from openskills.settings import Settings
     from openskills.skillmd.problem import Problem
 
 
@@ -66,6 +67,7 @@ def trust(
         return
     from openskills.catalog.locations import project_source
     from openskills.catalog.sources.parse import is_server_address, parse_source
+    from openskills.project import open_project
 
     if is_server_address(path):
         server = cast("McpSource", parse_source(path, settings))
@@ -77,20 +79,14 @@ def trust(
     if not os.path.isdir(path):
         raise InvalidArgument("path", f"{path} is not a directory")
     found = project_source(Path(path), settings)
-    file = _open_project(project, settings, Path(path))
+    file = open_project(project, settings, Path(path))
     if remove:
         _remove(found, file, as_json)
     else:
         _decide(found, file, settings, yes, as_json)
 
 
-def _open_project(choice: str | None, settings: "Settings", start: Path) -> "ProjectFile | None":
-    from openskills.project import open_project
-
-    return open_project(choice, settings, start)
-
-
-def _list(settings: "Settings", as_json: bool) -> None:
+def _list(settings: Settings, as_json: bool) -> None:
     from openskills.catalog.trust import TrustAnswer, TrustStore
 
     agreed: dict[str, list[dict[str, str]]] = {}
@@ -151,7 +147,7 @@ def _decide_server(server: "McpSource", yes: bool, as_json: bool) -> None:
         report_problems(problems)
     agreed = yes or (ask_to_use_skills("Use the skills of this server?") if not as_json and can_ask() and new else None)
     if agreed is not None:
-        server.remember(new, TrustAnswer.YES if agreed else TrustAnswer.NO)
+        server.remember(new, to_trust_answer(agreed))
     trusted = bool(skills) and (bool(agreed) or not new)
     if as_json:
         say_json(_server_json(server, digest, trusted, server.list_skills()))
@@ -186,9 +182,7 @@ def _server_json(
     }
 
 
-def _decide(
-    project: "ProjectSource", file: "ProjectFile | None", settings: "Settings", yes: bool, as_json: bool
-) -> None:
+def _decide(project: "ProjectSource", file: "ProjectFile | None", settings: Settings, yes: bool, as_json: bool) -> None:
     # Compute the digests first, so that later changes are not trusted.
     before = [*project.find_locations(), *_locate_grants(project, file)]
     found = load_project_skills(project, settings)
@@ -230,9 +224,7 @@ def _can_ask_about(place: "SkillLocation") -> bool:
 
 def _remember(project: "ProjectSource", places: "Sequence[SkillLocation]", agreed: bool) -> "list[SkillLocation]":
     """Store an answer for all undecided places, and return the places with it."""
-    from openskills.catalog.trust import TrustAnswer
-
-    answer = TrustAnswer.YES if agreed else TrustAnswer.NO
+    answer = to_trust_answer(agreed)
     project.remember((place for place in places if _can_ask_about(place)), answer)
     return [replace(place, answer=answer) if _can_ask_about(place) else place for place in places]
 
@@ -264,12 +256,8 @@ def _show(
         for line in file.describe_grants() if file is not None else ():
             say(f"grants   {escape_line(line)}")
     else:
-        name = (display_folder(project), "bold")
-        say(
-            "The project ",
-            name,
-            " has no skills in the standard directories, and no project file with grants.",
-        )
+        nothing = "no skills in the standard directories, and no project file with grants"
+        say("The project ", (display_folder(project), "bold"), f" has {nothing}.")
     report_problems(found.problems)
 
 
@@ -294,7 +282,7 @@ _MAX_LISTED = 1_000
 
 
 def collect_grants(
-    own: "SkillGrants", choice: str | None, settings: "Settings", *, trusted: bool, skill: str | None = None
+    own: "SkillGrants", choice: str | None, settings: Settings, *, trusted: bool, skill: str | None = None
 ) -> "dict[str, SkillGrants]":
     """The grants of the command line, over those of the project file if the user trusts it, by skill.
 
@@ -319,7 +307,7 @@ def collect_grants(
     return override_grants(grants, own)
 
 
-def _check_project_grants(project: "ProjectFile", settings: "Settings", skill: str | None) -> "dict[str, SkillGrants]":
+def _check_project_grants(project: "ProjectFile", settings: Settings, skill: str | None) -> "dict[str, SkillGrants]":
     from openskills.executors.environment import check_grants
     from openskills.project import combine_grants, drop_secrets
 
@@ -352,7 +340,7 @@ class SecretConsent:
     With `ask` None, or without a terminal, nothing is granted that was not granted before, and nothing is stored.
     """
 
-    def __init__(self, settings: "Settings", ask: Callable[[str], Awaitable[bool | None]] | None) -> None:
+    def __init__(self, settings: Settings, ask: Callable[[str], Awaitable[bool | None]] | None) -> None:
         import asyncio
 
         from openskills.catalog.trust import TrustStore
@@ -382,8 +370,6 @@ class SecretConsent:
         return granted
 
     async def _decide(self, request: "SecretRequest", name: str) -> bool:
-        from openskills.catalog.trust import TrustAnswer
-
         if (request.digest, name) in self._withheld:
             return False
         question = f"The skill {escape_line(request.skill)} needs the variable {name}. Pass it on to its commands?"
@@ -393,8 +379,8 @@ class SecretConsent:
             self._record(request, name, "not granted: nobody to ask")
             return False
         self._withheld.add((request.digest, name))  # a refusal needs no note
-        answer = TrustAnswer.YES if agreed else TrustAnswer.NO
-        self._store.remember(Path(request.directory), {f"{request.directory}#{name}": request.digest}, answer)
+        decided = {f"{request.directory}#{name}": request.digest}
+        self._store.remember(Path(request.directory), decided, to_trust_answer(agreed))
         self._record(request, name, "granted by the user" if agreed else "refused by the user")
         return agreed
 

@@ -11,12 +11,14 @@ import typer
 
 from openskills.cli.output import Column, escape_line, say, say_json, say_text, show_table, warn
 from openskills.cli.parameters import FoldersOption, Json, Many, Text, Trust, argument, get_settings, option
+from openskills.cli.remote import open_remote
 from openskills.cli.workspaces import format_duration
-from openskills.errors import HostUnavailable, InvalidArgument, MissingExtra, SkillError
+from openskills.errors import InvalidArgument, MissingExtra, SkillError
+from openskills.settings import Settings
+from openskills.sync import run
 
 if TYPE_CHECKING:
     from openskills.host.console.access import ConsoleSession, ConsoleSessions
-    from openskills.settings import Settings
 
 DEFAULT_PORT = 8000
 _ADDRESS = "127.0.0.1"
@@ -78,12 +80,12 @@ def ui(
     warn("stopped")
 
 
-def create_link(settings: "Settings") -> str:
+def create_link(settings: Settings) -> str:
     """The secret of a new link. Raises `SkillError` if the database cannot be written."""
     return _use_sessions(settings, lambda sessions: sessions.create_link())
 
 
-def greet_console(settings: "Settings", url: str) -> None:
+def greet_console(settings: Settings, url: str) -> None:
     """Say where the console of a host is. On a terminal of this machine, with a link that logs in once."""
     is_local = url.startswith((f"http://{_ADDRESS}:", "http://[::1]:"))
     token = ""
@@ -125,10 +127,8 @@ def sessions(context: typer.Context, as_json: Json = False) -> None:
     if as_json:
         say_json({"sessions": [one.to_dict() for one in found]})
         return
-    titles = ("session", "key", "role", "created", "used", "address", "browser")
-    show_table([Column(title, wide=title == "browser") for title in titles], [_session_cells(one) for one in found])
-    if not found:
-        warn("no sessions")
+    columns = ("session", "key", "role", "created", "used", "address", Column("browser", wide=True))
+    show_table(columns, [_session_cells(one) for one in found], empty="no sessions")
 
 
 @app.command("end")
@@ -159,21 +159,12 @@ def reload(context: typer.Context, url: Url = None, as_json: Json = False) -> No
     Example:
       openskills console reload --url http://127.0.0.1:9000
     """
-    import httpx2
-
-    settings = get_settings(context)
-    address = (url or settings.http_base_url).rstrip("/")
-    headers = {"Authorization": f"Bearer {settings.host_api_key}"} if settings.host_api_key else {}
-    try:
-        answer = httpx2.post(f"{address}/admin/reload", headers=headers, timeout=60).json()
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        raise HostUnavailable(f"cannot reach {address}: {error}") from None
-    if not answer["success"]:
-        raise SkillError(answer["error"]["message"])
+    with open_remote(url, get_settings(context)) as remote:
+        found = remote.request("POST", "/admin/reload")["data"]
     if as_json:
-        say_json(answer["data"])
+        say_json(found)
         return
-    changes = [f"{name} {kind}" for part in answer["data"].values() for kind, names in part.items() for name in names]
+    changes = [f"{name} {kind}" for part in found.values() for kind, names in part.items() for name in names]
     say(f"reloaded: {', '.join(map(escape_line, changes)) or 'no changes'}")
 
 
@@ -184,12 +175,11 @@ def _session_cells(one: "ConsoleSession") -> tuple[str, ...]:
     return (one.id, one.key or "", one.role, *ages, one.address, escape_line(one.browser))
 
 
-def _use_sessions(settings: "Settings", work: "Callable[[ConsoleSessions], Awaitable[T]]") -> T:
+def _use_sessions(settings: Settings, work: "Callable[[ConsoleSessions], Awaitable[T]]") -> T:
     from openskills.host.auth import KeyRing
     from openskills.host.console.access import ConsoleSessions
     from openskills.host.database import find_database
     from openskills.host.keys import open_key_store
-    from openskills.sync import run
 
     async def use() -> T:
         keys, ring = open_key_store(settings), KeyRing.open(None)

@@ -23,8 +23,9 @@ from openskills.cli.parameters import (
     join_folders,
     option,
 )
-from openskills.cli.skills import STYLES, count_by_severity, format_problem, problem_json
+from openskills.cli.skills import STYLES, count_by_severity, format_problem
 from openskills.errors import InvalidArgument
+from openskills.settings import Settings
 from openskills.skillmd.problem import Edit, Problem, Severity
 from openskills.skillmd.rules import ALL_RULES, describe_unknown_rule
 from openskills.skillmd.rules.rule import Rule
@@ -33,7 +34,6 @@ from openskills.version import __version__
 if TYPE_CHECKING:
     from openskills.catalog.validate import ValidationResult
     from openskills.project import ProjectFile
-    from openskills.settings import Settings
 
 
 _STRICT_RULES = frozenset({"field-unknown"})
@@ -112,7 +112,10 @@ def explain(
     """
     found = [_TABLE[name] for name in (_check_rules("RULE", [rule]) if rule else _TABLE)]
     if as_json:
-        say_json({"rules": [_rule_json(one) for one in found]})
+        rules = [
+            {"id": one.id, "severity": one.severity, "summary": one.summary, "source": one.clause} for one in found
+        ]
+        say_json({"rules": rules})
     elif rule is None:
         for one in found:
             say((f"{one.id:<24}", STYLES[one.severity]), f"{one.severity:<9}{one.summary or one.clause}")
@@ -124,10 +127,6 @@ def explain(
             say("An error makes a skill invalid and cannot be suppressed in the file; `validate --ignore` skips it.")
         else:
             say(f"Suppress it with <!-- openskills: ignore {rule} --> above or on the line, or with --ignore {rule}.")
-
-
-def _rule_json(rule: Rule) -> dict[str, object]:
-    return {"id": rule.id, "severity": rule.severity, "summary": rule.summary, "source": rule.clause}
 
 
 def _check_rules(field: str, names: Sequence[str]) -> list[str]:
@@ -148,7 +147,7 @@ class RuleSelection:
 
     @classmethod
     def of(
-        cls, select: Sequence[str], ignore: Sequence[str], choice: str | None, settings: "Settings"
+        cls, select: Sequence[str], ignore: Sequence[str], choice: str | None, settings: Settings
     ) -> "RuleSelection":
         """Combine the command line with the project file. Raises `InvalidArgument` for unknown rules."""
         from openskills.project import open_project
@@ -217,7 +216,7 @@ def _select_faults(verdict: "ValidationResult", strict: bool) -> list[Problem]:
 
 
 def _result_json(verdict: "ValidationResult", valid: bool) -> dict[str, object]:
-    problems = [problem_json(problem) for problem in verdict.problems]
+    problems = [problem.to_dict() for problem in verdict.problems]
     return {"path": verdict.path, "name": verdict.name, "valid": valid, "problems": problems}
 
 

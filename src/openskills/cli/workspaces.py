@@ -1,7 +1,9 @@
 """`openskills workspaces`: list and remove the workspaces of skills."""
 
+import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,11 +11,11 @@ import typer
 from openskills.cli.output import CliProgress, Column, ask, escape_line, pluralize, say, say_json, show_table, warn
 from openskills.cli.parameters import Json, Text, argument, get_settings, option
 from openskills.errors import InvalidArgument
-from openskills.settings import parse_seconds
+from openskills.settings import Settings, parse_seconds
 
 if TYPE_CHECKING:
+    from openskills.executors.protocol import Workspace
     from openskills.executors.records.leases import CleanupResult, WorkspaceInfo, WorkspaceStore
-    from openskills.settings import Settings
 
 
 app = typer.Typer(no_args_is_help=True, help="List and remove the workspaces of skills.")
@@ -37,8 +39,6 @@ def list_workspaces(context: typer.Context, as_json: Json = False) -> None:
         say_json({"workspaces": [info.to_dict() for info in found]})
         return
     _show_workspaces(found)
-    if not found:
-        warn("no workspaces")
 
 
 @app.command("clean")
@@ -109,10 +109,25 @@ def remove(
         raise typer.Exit(1)
 
 
-def _open_store(settings: "Settings") -> "WorkspaceStore":
+def _open_store(settings: Settings) -> "WorkspaceStore":
     from openskills.executors.records.leases import WorkspaceStore
 
     return WorkspaceStore(settings.state_dir / "workspaces")
+
+
+@asynccontextmanager
+async def open_temporary_workspace(executor: str, settings: Settings) -> AsyncGenerator["Workspace"]:
+    """A workspace of an executor by name, which is removed at the end."""
+    from openskills.executors.open import open_executor
+
+    key = f"temporary-{secrets.token_hex(8)}"
+    async with AsyncExitStack() as stack:
+        opened = open_executor(executor, settings)
+        stack.push_async_callback(opened.close)
+        workspace = await opened.open(key)
+        stack.push_async_callback(opened.remove, key)
+        stack.push_async_callback(workspace.close)
+        yield workspace
 
 
 def _list_with_progress(store: "WorkspaceStore") -> "Sequence[WorkspaceInfo]":
@@ -155,7 +170,6 @@ def _report_cleanup(cleaned: "CleanupResult", as_json: bool, done: str) -> None:
 
 
 def _show_workspaces(found: "Sequence[WorkspaceInfo]") -> None:
-    columns = ("workspace", "executor", "size", "files", "used", "in use by")
     rows: list[tuple[str, ...]] = []
     for info in found:
         executor, holder = escape_line(info.executor), str(info.holder or "unknown") if info.in_use else ""
@@ -166,7 +180,8 @@ def _show_workspaces(found: "Sequence[WorkspaceInfo]") -> None:
         else:
             numbers = (str(info.size), str(info.files), f"{info.idle:.0f}")
             rows.append((info.id, escape_line(info.key), executor, *numbers, holder))
-    show_table([Column(title, wide=title == "workspace") for title in columns], rows)
+    columns = (Column("workspace", wide=True), "executor", "size", "files", "used", "in use by")
+    show_table(columns, rows, empty="no workspaces")
 
 
 def _display_name(info: "WorkspaceInfo") -> str:

@@ -560,7 +560,7 @@ class SkillSession:
         """The skill that a call names, if it exists: only known names may be used in metrics."""
         name = find_skill_argument(arguments)
         known = self._overviews.get().skills
-        return name if isinstance(name, str) and known.has(name) else None
+        return name if name is not None and known.has(name) else None
 
     def _get_view(self) -> AgentView:
         state = self._shared.state

@@ -210,11 +210,6 @@ AllowedToolsLookup: TypeAlias = Callable[[str], tuple[str, ...]]
 """The `allowed-tools` of a skill, by its name."""
 
 
-def _no_allowed_tools(skill: str) -> tuple[str, ...]:
-    del skill
-    return ()
-
-
 @dataclass(slots=True, eq=False)
 class _PendingQuestion:
     """An open question, and how many calls wait for its answer."""
@@ -239,7 +234,7 @@ class Approvals:
         self,
         ask: ApprovalCallback | None,
         *,
-        allowed_tools_of: AllowedToolsLookup = _no_allowed_tools,
+        allowed_tools_of: AllowedToolsLookup = lambda _: (),
         skip_preapproved: bool = True,
         restrict: bool = False,
         timeout: float | None = None,

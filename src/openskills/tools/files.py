@@ -46,7 +46,7 @@ from openskills.tools.refs import (
     split_file_ref,
     split_skill_ref,
 )
-from openskills.tools.run_arguments import encode_text
+from openskills.tools.run_arguments import check_not_negative, encode_text
 from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult, build_result_schema
 from openskills.tools.uploads import UploadStager
 
@@ -61,9 +61,9 @@ class OpenFile:
     sha256: str = ""
 
 
-async def resolve_file(context: ToolContext, text: str, *, field: str = "file_name") -> FileRef:
+async def resolve_file(context: ToolContext, text: str) -> FileRef:
     """Parse a file reference; the workspace is opened only for absolute paths."""
-    return parse_file_ref(text, root=await find_workspace_root(context, text), field=field)
+    return parse_file_ref(text, root=await find_workspace_root(context, text))
 
 
 async def find_workspace_root(context: ToolContext, text: str) -> str | None:
@@ -186,8 +186,6 @@ MAX_COUNTED_BYTES = 64 * 1024 * 1024
 
 
 class ReadFileArguments(Arguments):
-    """Arguments of `read_file`."""
-
     file_name: str = Field(
         validation_alias=AliasChoices("file_name", "path"),
         description="Path in the workspace, or workspace://, artifact://name[@version], skill://name/path",
@@ -197,31 +195,23 @@ class ReadFileArguments(Arguments):
     start_byte: int | None = Field(default=None, description="Skip bytes of start_line")
 
 
-@dataclass(frozen=True, slots=True)
-class _FilePage:
-    page: Page
-    total_lines: int | None
+_FROM_THE_BEGINNING = "; count from the beginning of the file"
 
 
 async def read_file(context: ToolContext, arguments: ReadFileArguments) -> ToolResult:
     """Read some lines of a text file; a binary file is described instead."""
     file = await resolve_file(context, arguments.file_name)
-    start = Pager(
-        _check_number(arguments.start_line, "start_line") or 1,
-        _check_number(arguments.start_byte, "start_byte"),
-        _check_number(arguments.num_lines, "num_lines") or None,
+    pager = Pager(
+        check_not_negative("start_line", arguments.start_line, _FROM_THE_BEGINNING) or 1,
+        check_not_negative("start_byte", arguments.start_byte, _FROM_THE_BEGINNING),
+        check_not_negative("num_lines", arguments.num_lines, _FROM_THE_BEGINNING) or None,
     )
     async with open_file(context, file) as source:
         head = await _read_head(source.chunks)
         if is_binary(head):
             return _describe_binary(source, head, await _compute_digest(source, head))
-        return _format_page(source, head, await _read_page(source, head, start))
-
-
-def _check_number(value: int | None, field: str) -> int:
-    if value is not None and value < 0:
-        raise InvalidArgument(field, f"{value} is negative; count from the beginning of the file")
-    return value or 0
+        page, total_lines = await _read_page(source, head, pager)
+        return _format_page(source, head, page, total_lines)
 
 
 async def _read_head(chunks: AsyncIterator[bytes]) -> bytes:
@@ -234,16 +224,17 @@ async def _read_head(chunks: AsyncIterator[bytes]) -> bytes:
     return head
 
 
-async def _read_page(source: OpenFile, head: bytes, pager: Pager) -> _FilePage:
+async def _read_page(source: OpenFile, head: bytes, pager: Pager) -> tuple[Page, int | None]:
+    """The page, and the number of lines if all were counted."""
     pager.feed(head)
     seen = len(head)
     while not (pager.is_full and source.size > MAX_COUNTED_BYTES):
         chunk = await anext(source.chunks, b"")
         if not chunk:
-            return _FilePage(pager.build_page(), pager.lines)
+            return pager.build_page(), pager.lines
         pager.feed(chunk)
         seen += len(chunk)
-    return _FilePage(pager.build_page(complete=seen >= source.size), None)
+    return pager.build_page(complete=seen >= source.size), None
 
 
 async def _compute_digest(source: OpenFile, head: bytes) -> str:
@@ -269,8 +260,7 @@ def _describe_binary(source: OpenFile, head: bytes, digest: str) -> ToolResult:
     return ToolResult(f"[{message}]", {**data, "sha256": digest} if digest else data)
 
 
-def _format_page(source: OpenFile, head: bytes, read: _FilePage) -> ToolResult:
-    page = read.page
+def _format_page(source: OpenFile, head: bytes, page: Page, total_lines: int | None) -> ToolResult:
     text = decode_page(page, is_beginning=page.start_line == 1)
     notes = [*text.notes, *_describe_next_page(source, page)]
     data: dict[str, Any] = {
@@ -278,14 +268,14 @@ def _format_page(source: OpenFile, head: bytes, read: _FilePage) -> ToolResult:
         "contents": text.text,
         "start_line": page.start_line,
         "end_line": page.end_line,
-        "total_lines": read.total_lines,
+        "total_lines": total_lines,
         "truncated": page.cut,
     }
     if page.next_line is not None:
         data["next"] = {"start_line": page.next_line, "start_byte": page.next_byte}
     if notes:
         data["message"] = "; ".join(notes)
-    return ToolResult(_describe_text(source, read, text, notes), data)
+    return ToolResult(_describe_text(source, page, total_lines, text, notes), data)
 
 
 def _describe_file(source: OpenFile, kind: str) -> dict[str, Any]:
@@ -306,10 +296,9 @@ def _describe_next_page(source: OpenFile, page: Page) -> list[str]:
     return [f"there is more{where}; read on with {json.dumps(again, ensure_ascii=False)}"]
 
 
-def _describe_text(source: OpenFile, read: _FilePage, text: PageText, notes: list[str]) -> str:
-    page = read.page
+def _describe_text(source: OpenFile, page: Page, total_lines: int | None, text: PageText, notes: list[str]) -> str:
     lines = f"lines {page.start_line:,}-{page.end_line:,}" if page.end_line >= page.start_line else "no lines"
-    total = f" of {read.total_lines:,}" if read.total_lines is not None else ""
+    total = f" of {total_lines:,}" if total_lines is not None else ""
     newline = "" if not text.text or text.text.endswith("\n") else "\n"
     footer = f"[{'; '.join(notes)}]" if notes else ""
     header = f"[{source.file.display_name}: {lines}{total}, {source.size:,} bytes]"
@@ -351,8 +340,6 @@ _WRITE_LOCKS: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
 
 class WriteFileArguments(Arguments):
-    """Arguments of `write_file`."""
-
     file_name: str = Field(
         validation_alias=AliasChoices("file_name", "path"),
         description="In work/, out/ or runs/",
@@ -454,6 +441,7 @@ WRITE_FILE = Tool(
 
 
 ALL_FILES = "**"
+_GLOB = "glob"
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,31 +473,31 @@ def patterns_except(name: str) -> tuple[str, ...]:
 _TOPS = patterns_except(SKILLS)
 
 
-async def find_files(context: ToolContext, glob: str | None, *, limit: int, field: str = "glob") -> FileSearchResult:
+async def find_files(context: ToolContext, glob: str | None, *, limit: int) -> FileSearchResult:
     """Find at most `limit` files. A directory means everything in it, None the whole workspace without its skills.
 
     `skill://name[/pattern]` are files of a skill, `artifact://[pattern]` the latest artifacts of the session, and
     `artifact://name` all versions of one.
     """
-    kind, rest = split_file_ref(glob or ALL_FILES, root=await find_workspace_root(context, glob or ""), field=field)
+    kind, rest = split_file_ref(glob or ALL_FILES, root=await find_workspace_root(context, glob or ""), field=_GLOB)
     match kind:
         case FileKind.SKILL:
-            return await _find_in_skill(context, rest, limit, field)
+            return await _find_in_skill(context, rest, limit)
         case FileKind.ARTIFACT:
-            return await _find_in_store(context, rest, limit, field)
+            return await _find_in_store(context, rest, limit)
         case FileKind.WORKSPACE:
-            return await _find_in_workspace(context, rest, limit, field)
+            return await _find_in_workspace(context, rest, limit)
 
 
-async def _find_in_workspace(context: ToolContext, rest: str, limit: int, field: str) -> FileSearchResult:
+async def _find_in_workspace(context: ToolContext, rest: str, limit: int) -> FileSearchResult:
     globs = _exclude_skills(rest)
-    compile_globs(globs, field=field)
+    compile_globs(globs, field=_GLOB)
     workspace, missing = await prepare_workspace(context)
     listing = await workspace.list(globs, limit=limit)
     if not listing.files and rest.startswith(f"{SKILLS}/"):
         # The skill may not be staged yet.
         try:
-            return await _find_in_skill(context, rest.removeprefix(f"{SKILLS}/"), limit, field)
+            return await _find_in_skill(context, rest.removeprefix(f"{SKILLS}/"), limit)
         except (UnknownSkill, InvalidArgument):
             return FileSearchResult(())
     entries = tuple(FileEntry(WorkspaceFile(info.path), info.size) for info in listing.files)
@@ -526,10 +514,10 @@ def _exclude_skills(pattern: str) -> tuple[str, ...]:
     return _add_directories(pattern)
 
 
-async def _find_in_skill(context: ToolContext, rest: str, limit: int, field: str) -> FileSearchResult:
-    name, pattern = split_skill_ref(rest, field=field)
+async def _find_in_skill(context: ToolContext, rest: str, limit: int) -> FileSearchResult:
+    name, pattern = split_skill_ref(rest, field=_GLOB)
     skill = context.skills.get(name)
-    matches = _compile_pattern(pattern or ALL_FILES, field)
+    matches = _compile_pattern(pattern or ALL_FILES)
     files = [(path, size) for path, size in await run_in_thread(lambda: _list_skill_files(skill)) if matches(path)]
     found = [FileEntry(SkillFile(skill.name, path), size) for path, size in files if _is_text(path)]
     # As in the workspace: no tool accepts such a name.
@@ -546,16 +534,16 @@ def _is_text(name: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in name)
 
 
-async def _find_in_store(context: ToolContext, rest: str, limit: int, field: str) -> FileSearchResult:
+async def _find_in_store(context: ToolContext, rest: str, limit: int) -> FileSearchResult:
     if context.artifacts is None:
-        raise InvalidArgument(field, "this session has no artifact store")
+        raise InvalidArgument(_GLOB, "this session has no artifact store")
     kept = await context.artifacts.list(context.scope)
     pattern = rest or ALL_FILES
-    name, version = parse_ref(f"artifact://{pattern}", field=field)
+    name, version = parse_ref(f"artifact://{pattern}", field=_GLOB)
     if any(artifact.name == name for artifact in kept):
         versions = await context.artifacts.versions(context.scope, name)
         return _list_artifacts([one for one in versions if version in (None, one.version)], limit)
-    matches = _compile_pattern(pattern, field)
+    matches = _compile_pattern(pattern)
     return _list_artifacts([artifact for artifact in kept if matches(artifact.name)], limit)
 
 
@@ -564,10 +552,10 @@ def _list_artifacts(artifacts: Sequence[Artifact], limit: int) -> FileSearchResu
     return FileSearchResult(tuple(entries[:limit]), len(entries) <= limit)
 
 
-def _compile_pattern(pattern: str, field: str) -> Callable[[str], bool]:
+def _compile_pattern(pattern: str) -> Callable[[str], bool]:
     """A matcher for names outside the workspace."""
     # Below another directory, `inputs/` and the like have no special meaning.
-    globs = compile_globs([f"x/{one}" for one in _add_directories(pattern)], field=field)
+    globs = compile_globs([f"x/{one}" for one in _add_directories(pattern)], field=_GLOB)
     return lambda name: globs.matches(f"x/{name}")
 
 
@@ -580,8 +568,6 @@ _MAX_SKIPPED = 10
 
 
 class ListFilesArguments(Arguments):
-    """Arguments of `list_files`."""
-
     glob: str | None = Field(
         default=None,
         validation_alias=AliasChoices("glob", "pattern", "path"),
@@ -592,9 +578,8 @@ class ListFilesArguments(Arguments):
 
 async def list_files(context: ToolContext, arguments: ListFilesArguments) -> ToolResult:
     """List files, sorted by path, one per line with its size in bytes."""
-    if arguments.limit is not None and arguments.limit < 0:
-        raise InvalidArgument("limit", f"{arguments.limit} is negative")
-    found = await find_files(context, arguments.glob, limit=min(arguments.limit or DEFAULT_FILES, MAX_FILES))
+    limit = check_not_negative("limit", arguments.limit) or DEFAULT_FILES
+    found = await find_files(context, arguments.glob, limit=min(limit, MAX_FILES))
     files = [
         {"path": entry.file.display_name, "ref": entry.file.ref, "size_bytes": entry.size} for entry in found.entries
     ]

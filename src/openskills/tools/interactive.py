@@ -82,8 +82,6 @@ class WriteArguments(SessionArguments):
 
 
 class PollArguments(SessionArguments):
-    """Arguments of `skill_poll_session`."""
-
     yield_ms: int | None = None
     offset: int | None = Field(default=None, ge=0)
     poll_lines: SkipJsonSchema[int | None] = None
@@ -105,10 +103,11 @@ _SCREEN_OMITTED = "what the program drew on a screen of its own is not in stdout
 
 def build_progress(session_id: str, poll: ProcessPollResult, view: ScreenView) -> dict[str, Any]:
     """The state of a running command. Offsets count the bytes that it has written, shown or not."""
+    asked = poll.interaction
     optional: dict[str, Any] = {
         "missed": poll.missed,
         "more": poll.more,
-        "interaction": poll.interaction and _interaction_to_json(poll),
+        "interaction": asked and {"needs_input": asked.needs_input, "kind": asked.kind, "hint": asked.hint},
         "screen": view.screen and _screen_to_json(view.screen),
     }
     found = {
@@ -141,11 +140,6 @@ def strip_terminal_codes(result: RunResult) -> RunResult:
 def describe_staged_inputs(files: Iterable[WorkspaceUpload]) -> list[dict[str, Any]]:
     """The user's files in the workspace, as JSON."""
     return [{"name": file.path, "original_name": file.original_name, "size_bytes": file.size} for file in files]
-
-
-def _interaction_to_json(poll: ProcessPollResult) -> dict[str, Any] | None:
-    found = poll.interaction
-    return found and {"needs_input": found.needs_input, "kind": found.kind, "hint": found.hint}
 
 
 def _screen_to_json(picture: ScreenSnapshot) -> dict[str, Any]:

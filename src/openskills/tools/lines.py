@@ -190,11 +190,10 @@ _SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The text of a page; `replaced`: some bytes are not UTF-8. `notes` say how the text differs from the file."""
+    """The text of a page; `notes` say how it differs from the file."""
 
     text: str
     notes: tuple[str, ...] = ()
-    replaced: bool = False
 
 
 def is_binary(head: bytes) -> bool:
@@ -228,19 +227,11 @@ def decode_page(page: Page, *, is_beginning: bool) -> PageText:
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
         notes.append("lines end with CRLF")
-    text, replaced = _decode(data)
-    if replaced:
-        notes.append("bytes that are not UTF-8 are shown as \ufffd")
-    return PageText(text, tuple(notes), replaced)
-
-
-def _decode(data: bytes) -> tuple[str, bool]:
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("utf-8", "replace").replace("\0", "\ufffd"), True
     # Databases that store transcripts reject NUL.
-    return text.replace("\0", "\ufffd"), "\0" in text
+    text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
+    if text.encode() != data:
+        notes.append("bytes that are not UTF-8 are shown as \ufffd")
+    return PageText(text, tuple(notes))
 
 
 MAX_LINE_CHARS = 240

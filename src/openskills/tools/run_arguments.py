@@ -182,6 +182,13 @@ def encode_text(field: str, text: str) -> bytes:
         raise InvalidArgument(field, "contains a lone surrogate") from None
 
 
+def check_not_negative(field: str, number: int | None, hint: str = "") -> int:
+    """The number, 0 for None. Raises `InvalidArgument`, which ends with the `hint`, for a negative one."""
+    if number is not None and number < 0:
+        raise InvalidArgument(field, f"{number} is negative{hint}")
+    return number or 0
+
+
 # These two only make the schema; `InputSpec.parse` and `OutputSpec.parse` parse the arguments.
 class RunInput(BaseModel):
     source: str = Field(alias="from", description="artifact://name, workspace://path, skill://name/path, host:///path")

@@ -21,7 +21,7 @@ from openskills.paths import to_printable
 from openskills.subprocesses import HelperProcess, start_helper
 from openskills.tools.files import FileEntry, FileSearchResult, OpenFile, find_files, open_file
 from openskills.tools.lines import MAX_LINE_BYTES, LineMatch, LineSplitter, SearchWindow, is_binary
-from openskills.tools.run_arguments import encode_text
+from openskills.tools.run_arguments import check_not_negative, encode_text
 from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult, build_result_schema
 
 PROGRAM = Path(__file__).with_name("regex_program.py")
@@ -146,8 +146,6 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class SearchFilesArguments(Arguments):
-    """Arguments of `search_files`."""
-
     pattern: str
     regex: bool | None = None
     glob: str | None = Field(
@@ -186,8 +184,8 @@ class _FileSearch:
 
 async def search_files(context: ToolContext, arguments: SearchFilesArguments) -> ToolResult:
     """Search files line by line, sorted by path, until enough was found. Binary files are skipped."""
-    around = min(_check_number(arguments.context_lines, "context_lines"), MAX_CONTEXT_LINES)
-    max_matches = min(_check_number(arguments.max_matches, "max_matches") or DEFAULT_MATCHES, MAX_MATCHES)
+    around = min(check_not_negative("context_lines", arguments.context_lines), MAX_CONTEXT_LINES)
+    max_matches = min(check_not_negative("max_matches", arguments.max_matches) or DEFAULT_MATCHES, MAX_MATCHES)
     search = _FileSearch(around, max_matches)
     ignore_case = bool(arguments.ignore_case)
     async with open_matcher(arguments.pattern, regex=bool(arguments.regex), ignore_case=ignore_case) as matcher:
@@ -197,12 +195,6 @@ async def search_files(context: ToolContext, arguments: SearchFilesArguments) ->
                 break
             await _search_file(context, entry, matcher, search)
     return _build_result(search, found, arguments)
-
-
-def _check_number(value: int | None, name: str) -> int:
-    if value is not None and value < 0:
-        raise InvalidArgument(name, f"{value} is negative")
-    return value or 0
 
 
 async def _search_file(context: ToolContext, entry: FileEntry, matcher: LineMatcher, search: _FileSearch) -> None:

@@ -60,8 +60,6 @@ _MAX_COMPATIBILITY_CHARS = 500
 
 
 class LoadArguments(Arguments):
-    """Arguments of `skill_load`."""
-
     skill: str = Field(description="As it is listed")
     docs: TextList | None = Field(default=None, description="Paths of documents to show as well")
     include_all_docs: bool = False
@@ -150,8 +148,6 @@ SKILL_LOAD = Tool(
 
 
 class UnloadArguments(Arguments):
-    """Arguments of `skill_unload`."""
-
     skill: str
 
 
@@ -175,8 +171,6 @@ SKILL_UNLOAD = Tool(
 
 
 class SelectDocsArguments(Arguments):
-    """Arguments of `skill_select_docs`."""
-
     skill: str
     docs: TextList | None = Field(default=None, description="Such as guide.md or guide.md#L120-L180")
     include_all_docs: bool = False
@@ -184,8 +178,6 @@ class SelectDocsArguments(Arguments):
 
 
 class ListDocsArguments(Arguments):
-    """Arguments of `skill_list_docs`."""
-
     skill: str
 
 
@@ -252,8 +244,6 @@ _GOOD_FIT = 0.5
 
 
 class SearchArguments(Arguments):
-    """Arguments of `skill_search`."""
-
     query: str = Field(description="What to do, in a few words")
     limit: int = Field(default=5, ge=1, le=MAX_RESULTS)
 

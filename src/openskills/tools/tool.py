@@ -198,12 +198,13 @@ def decode(tool: Tool[A], arguments: Mapping[str, Any] | str | None) -> A:
         raise _build_error(tool, error) from None
 
 
-def find_skill_argument(arguments: Mapping[str, Any] | str | None) -> object:
-    """The `skill` argument of a call; None if it is missing or the arguments are not a JSON object."""
+def find_skill_argument(arguments: Mapping[str, Any] | str | None) -> str | None:
+    """The `skill` argument of a call; None if it is missing or not text, or the arguments are not a JSON object."""
     try:
-        return parse_object(arguments).get("skill")
+        skill = parse_object(arguments).get("skill")
     except InvalidArgument:
         return None
+    return skill if isinstance(skill, str) else None
 
 
 def parse_object(arguments: Mapping[str, Any] | str | None) -> dict[str, Any]:

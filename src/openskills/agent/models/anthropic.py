@@ -41,6 +41,7 @@ from openskills.agent.models.model import (
     ToolCall,
     Usage,
     find_file_provider,
+    is_json_object,
     iter_file_ids,
     make_unique_id,
     normalise_calls,
@@ -56,7 +57,6 @@ from openskills.prompt.history import (
     get_items,
     get_string,
     get_tool_calls,
-    parse_json_object,
 )
 from openskills.settings import Settings
 
@@ -459,7 +459,7 @@ def extract_thinking(body: Mapping[str, Any], answer: ModelResponse, blocks: _Co
     found = list(_select_blocks(blocks))
     thought = any(block["type"] in _THINKING_FIELDS for block in found)
     # A call that was cut off or is not JSON cannot be repeated verbatim.
-    if not thought or not answer.calls or not all(_is_json_object(call.arguments) for call in answer.calls):
+    if not thought or not answer.calls or not all(is_json_object(call.arguments) for call in answer.calls):
         return None
     prefix = hashlib.sha256(_serialise_prefix(body))
     for turn in body["messages"]:
@@ -519,10 +519,6 @@ def _copy_block(block: object) -> ContentBlock:
 def _normalise_text(blocks: Sequence[object]) -> str:
     text = "".join(get_string(block, "text") for block in blocks if get_string(block, "type") == "text")
     return "".join(text.split())
-
-
-def _is_json_object(arguments: str) -> bool:
-    return bool(parse_json_object(arguments)) or arguments.strip() == "{}"
 
 
 def _serialise_prefix(body: Mapping[str, Any]) -> bytes:

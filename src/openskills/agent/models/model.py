@@ -186,6 +186,11 @@ def clean_name(name: str) -> str:
     return _INVALID_CHARS.sub("_", name)[:_MAX_NAME_CHARS] or NO_NAME
 
 
+def is_json_object(arguments: object) -> bool:
+    """Whether the arguments of a call are the text of a JSON object."""
+    return isinstance(arguments, str) and (arguments.strip() == "{}" or bool(parse_json_object(arguments)))
+
+
 def parse_arguments(arguments: object) -> dict[str, Any]:
     """Parse the arguments of a call; text that is not a JSON object is returned under `INVALID`."""
     found = dict(parse_json_object(arguments))

@@ -23,13 +23,14 @@ from openskills.agent.models.model import (
     ModelResponse,
     ToolCall,
     Usage,
+    is_json_object,
     iter_file_ids,
     normalise_calls,
     parse_arguments,
 )
 from openskills.arguments import check_arguments
 from openskills.errors import MissingExtra, Unauthorized
-from openskills.prompt.history import get_field, get_items, get_part_texts, get_string, parse_json_object
+from openskills.prompt.history import get_field, get_items, get_part_texts, get_string
 from openskills.settings import Settings
 
 _STOPS = {
@@ -212,21 +213,17 @@ def _clean_message(message: Mapping[str, Any]) -> dict[str, Any]:
     require. Deterministic, so that prompt caches stay valid."""
     kept = {name: value for name, value in message.items() if name != "thinking"}
     calls = get_items(message.get("tool_calls"))
-    if all(_is_object(get_field(get_field(call, "function"), "arguments")) for call in calls):
+    if all(is_json_object(get_field(get_field(call, "function"), "arguments")) for call in calls):
         return kept
     return {**kept, "tool_calls": [_clean_call(call) for call in calls]}
 
 
 def _clean_call(call: Any) -> object:
     function: Any = get_field(call, "function")
-    if not isinstance(function, Mapping) or _is_object(get_field(function, "arguments")):
+    if not isinstance(function, Mapping) or is_json_object(get_field(function, "arguments")):
         return call
     arguments = json.dumps(parse_arguments(get_field(function, "arguments")))
     return {**call, "function": {**cast("dict[str, Any]", function), "arguments": arguments}}
-
-
-def _is_object(arguments: object) -> bool:
-    return isinstance(arguments, str) and (arguments == "{}" or bool(parse_json_object(arguments)))
 
 
 def _is_strict(schema: object) -> bool:

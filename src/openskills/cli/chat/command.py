@@ -10,6 +10,7 @@ from openskills.cli.output import can_ask
 from openskills.cli.parameters import (
     CommandTimeout,
     Env,
+    Executor,
     Install,
     Many,
     Network,
@@ -68,9 +69,7 @@ def chat(
     ] = None,
     skills: Skills = None,
     attach: Annotated[Many, option("--attach", "FILE", "A file to send with the first message; - is stdin.")] = None,
-    executor: Annotated[
-        Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local, ray, or none.")
-    ] = None,
+    executor: Executor = None,
     store: Annotated[Text, option("--store", "URL", "The session store.", show_default=False)] = None,
     artifact_store: Annotated[
         Text, option("--artifact-store", "URL", "The artifact store.", show_default=False)

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, cast
 
@@ -83,8 +83,7 @@ def sum_usage(events: Iterable[Event]) -> Usage:
 def _format_usage(usage: Usage) -> str:
     if usage == Usage():
         return "the model reports no usage; all numbers are estimates"
-    shown = format_usage({"input": usage.input, "output": usage.output, "cached": usage.cached})
-    return f"reported by the provider for this conversation: {shown}"
+    return f"reported by the provider for this conversation: {format_usage(asdict(usage))}"
 
 
 def _estimate_body(skill: Skill) -> int:

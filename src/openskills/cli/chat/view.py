@@ -197,19 +197,17 @@ class ChatView(Protocol):
         ...
 
     def note(self, *parts: Part) -> None:
-        """Print a line that is not part of the answer."""
-        ...
+        """Print a line that is not part of the answer to stderr."""
+        warn(*parts)
 
     def begin(self) -> None:
         """Start a run."""
-        ...
 
     def finish(self) -> None:
         """End a run, however it ended."""
-        ...
 
 
-class JsonChatView:
+class JsonChatView(ChatView):
     """Prints events as lines of JSON to stdout."""
 
     def show(self, event: Event) -> None:
@@ -217,18 +215,8 @@ class JsonChatView:
         say_text(event_to_json(event))
         sys.stdout.flush()
 
-    def note(self, *parts: Part) -> None:
-        """Print a line to stderr."""
-        warn(*parts)
 
-    def begin(self) -> None:
-        """Does nothing."""
-
-    def finish(self) -> None:
-        """Does nothing."""
-
-
-class TextChatView:
+class TextChatView(ChatView):
     """Prints text. `agent` is the one the user talks to; events of other agents are shown with their names."""
 
     def __init__(self, agent: str, *, verbose: bool = False) -> None:
