@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +34,7 @@ from openskills.host.runs import (
     PendingEvent,
     Run,
     RunEvent,
+    RunFunction,
     RunOutput,
     Runs,
     RunState,
@@ -80,7 +81,7 @@ async def worker(path: Path | None = None, limits: AsyncRunLimits = QUICK) -> As
         await store.close()
 
 
-async def started(runs: Runs, skill: Callable[[Listener], Awaitable[InvokeResult]], who: str = "ci") -> Run:
+async def started(runs: Runs, skill: RunFunction, who: str = "ci") -> Run:
     return await runs.start(skill, skill_id="echo", trace_id="t-1", principal=who)
 
 
