@@ -106,20 +106,35 @@ def test_a_host_reloads_its_skills_for_an_admin_only(openskills: Command) -> Non
     assert (ran.code, ran.out) == (0, "reloaded: no changes\n"), ran.err
 
 
-def test_a_server_that_is_not_a_skill_host_is_an_error(openskills: Command) -> None:
-    class Silent(SimpleHTTPRequestHandler):
+@pytest.mark.parametrize(
+    ("status", "body", "encoding", "message"),
+    [
+        (404, b'{"detail": "Not Found"}', "", "is it a skill host?"),
+        (200, b"[1]", "", "did not answer with a JSON object; is it a skill host?"),
+        (200, b"{}", "gzip", "cannot connect to a skill host"),
+    ],
+)
+def test_a_server_that_is_not_a_skill_host_is_an_error(
+    openskills: Command, status: int, body: bytes, encoding: str, message: str
+) -> None:
+    class Other(SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the library
             pass
 
-        def do_POST(self) -> None:
-            self.send_response(404)
+        def do_GET(self) -> None:
+            self.send_response(status)
+            if encoding:
+                self.send_header("Content-Encoding", encoding)
             self.end_headers()
-            self.wfile.write(b'{"detail": "Not Found"}')
+            self.wfile.write(body)
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Silent) as other:
+        def do_POST(self) -> None:
+            self.do_GET()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
         threading.Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
         for command in (("versions", "x"), ("pull", "x"), ("console", "reload")):
             ran = openskills(*command, "--url", f"http://127.0.0.1:{other.server_address[1]}")
             assert ran.code == 1
-            assert "is it a skill host?" in ran.err
+            assert message in ran.err
         other.shutdown()

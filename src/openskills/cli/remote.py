@@ -36,7 +36,7 @@ class RemoteSkills:
 
     def request(self, method: str, path: str, **more: Any) -> dict[str, Any]:
         """Send a request and return the JSON of the response."""
-        return cast("dict[str, Any]", _parse(self._send(method, path, **more).content, self._url))
+        return _parse(self._send(method, path, **more).content, self._url)
 
     def find(self, name: str) -> dict[str, Any]:
         """The skill with this name or id; a private one has precedence. Raises `UnknownSkill`."""
@@ -78,7 +78,7 @@ class RemoteSkills:
                     progress(f"downloading {into.name}", file.tell(), total)
                     if file.tell() > _MAX_DOWNLOAD:
                         raise HostUnavailable(f"{self._url}{path} is larger than {_MAX_DOWNLOAD:,} bytes")
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             raise self._unreachable(error) from None
 
     def upload(self, path: str, archive: Path, **fields: str) -> "httpx2.Response":
@@ -92,7 +92,7 @@ class RemoteSkills:
 
         try:
             response = self._client.request(method, f"{self._url}{path}", **more)
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             raise self._unreachable(error) from None
         if response.status_code != 200 and response.status_code not in accept:
             raise _build_error(response, self._url)
@@ -103,11 +103,14 @@ class RemoteSkills:
         return HostUnavailable(f"cannot connect to a skill host at {self._url} ({error}); {advice}")
 
 
-def _parse(body: bytes, url: str) -> Any:
+def _parse(body: bytes, url: str) -> dict[str, Any]:
     try:
-        return json.loads(body)
+        found = json.loads(body)
     except ValueError:
-        raise HostUnavailable(f"{url} did not answer with JSON; is it a skill host?") from None
+        found = None
+    if not isinstance(found, dict):
+        raise HostUnavailable(f"{url} did not answer with a JSON object; is it a skill host?")
+    return cast("dict[str, Any]", found)
 
 
 def _build_error(response: "httpx2.Response", url: str) -> SkillError:
@@ -228,7 +231,10 @@ def pull(
         if digest != found.get("digest"):
             raise SkillError(f"the download has {digest}, but version {found['version']} is {found.get('digest')}")
         unpack(archive, Path(scratch, "unpacked"), label=name)
-        (fresh,) = Path(scratch, "unpacked").iterdir()
+        folders = list(Path(scratch, "unpacked").iterdir())
+        if len(folders) != 1 or not folders[0].is_dir():
+            raise HostUnavailable(f"the archive of version {found['version']} is not one folder; is it a skill host?")
+        fresh = folders[0]
         target = parent / fresh.name
         if target.exists() and not force:
             known = [one.get("digest") for one in remote.list_all(path)]
@@ -268,9 +274,16 @@ def _replace(target: Path, fresh: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with scratch_directory(target.parent) as scratch:
         shutil.copytree(fresh, scratch / "new")
-        if os.path.lexists(target):
+        exists = os.path.lexists(target)
+        if exists:
             target.rename(scratch / "old")
-        (scratch / "new").rename(target)
+        try:
+            (scratch / "new").rename(target)
+        except OSError:
+            # What the user had must not be removed with the scratch directory.
+            if exists:
+                (scratch / "old").rename(target)
+            raise
 
 
 def versions(context: typer.Context, name: Name, url: HostUrl = None, as_json: Json = False) -> None:
