@@ -19,6 +19,7 @@ from openskills.catalog.validate import ValidationResult
 from openskills.errors import SkillError
 from openskills.runtime.options import SessionOptions
 from openskills.session import events
+from openskills.settings import VARIABLES
 from openskills.tools.registry import TOOLS
 from openskills.tools.tool import build_parameters
 from tests.architecture.project import PACKAGE
@@ -141,10 +142,11 @@ SETTINGS_PAGE = ROOT / "docs" / "reference" / "settings.md"
 
 
 def variables_read() -> set[str]:
-    """Every text in settings.py that looks like the name of a variable."""
+    """The variables of the fields, and every other text in settings.py that looks like the name of one."""
     tree = ast.parse((PACKAGE / "settings.py").read_text("utf-8"))
     texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
-    return {text for text in texts if re.fullmatch(r"[A-Z][A-Z0-9_]+", text)}
+    found = {text for text in texts if re.fullmatch(r"[A-Z][A-Z0-9_]+[A-Z0-9]", text)}
+    return found.union(*VARIABLES.values())
 
 
 def variables_listed() -> set[str]:

@@ -254,12 +254,12 @@ _SURROUNDINGS: Mapping[str, Case] = {
     "memory can be looked at": Case("print(open('/proc/self/maps').read(1) != '', open('/proc/self/environ').read(0))"),
     "threads": Case(
         _lines(
-            "import threading, time",
+            "import threading",
             "print(threading.main_thread().name, threading.active_count())",
             "print(threading.current_thread() is threading.main_thread(), threading.main_thread().is_alive())",
             "print(threading.main_thread().native_id == threading.get_native_id())",
             "def f():",
-            "    time.sleep(0.05); print('thread done')",
+            "    threading.main_thread().join(); print('thread done')",
             "threading.Thread(target=f).start()",
             "print('main done')",
         )
