@@ -23,7 +23,7 @@ from tests.agent.crash_program import host, settings_of
 from tests.long_form import LONG
 from tests.servers.postgres import PostgresServer
 
-ROUNDS, AT_ONCE = 100 if LONG else 15, 4
+ROUNDS, AT_ONCE = 100 if LONG else 8, 4
 HOSTS = multiprocessing.get_context("forkserver")
 # Hosts are forked from a process that has imported everything: nobody waits for that two hundred times.
 HOSTS.set_forkserver_preload(["tests.agent.crash_program"])

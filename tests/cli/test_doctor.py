@@ -16,18 +16,21 @@ from tests.cli.command import Command
 from tests.conftest import RequireProgram
 
 
-def test_a_good_machine_is_exit_code_0(openskills: Command) -> None:
+def test_a_good_machine_is_exit_code_0_and_nothing_is_created(openskills: Command) -> None:
     ran = openskills("doctor")
     assert (ran.code, ran.err, ran.lines[-1]) == (0, "", "everything required is there")
     sections = [line for line in ran.lines if line and not line.startswith(" ")]
     assert sections[:-1] == ["basics", "sources", "directories", "watching", "extras", "models", "isolation"]
+    assert not list(openskills.home.iterdir())
 
 
-def test_json_names_every_check(openskills: Command) -> None:
+def test_json_names_every_check_and_extra(openskills: Command) -> None:
     answer = openskills("doctor", "--json").json
     assert answer["ok"] is True
     assert list(answer["checks"][0]) == ["section", "name", "ok", "detail", "required", "fix"]
     assert all(check["fix"] is None for check in answer["checks"] if check["ok"])
+    declared = set(metadata("openskill-runtime").get_all("Provides-Extra") or ()) - {"dev"}
+    assert {check["name"] for check in answer["checks"] if check["section"] == "extras"} == declared
 
 
 def test_something_required_that_is_missing_is_exit_code_1(openskills: Command, tmp_path: Path) -> None:
@@ -61,17 +64,6 @@ def test_another_distribution_of_the_same_package_is_a_warning(openskills: Comma
     check = next(check for check in answer["checks"] if check["name"] == "package")
     assert (answer["ok"], check["ok"], check["detail"].endswith(": open-skills")) == (True, False, True)
     assert check["fix"].startswith("pip uninstall open-skills, then pip install")
-
-
-def test_nothing_is_created(openskills: Command) -> None:
-    openskills("doctor")
-    assert not list(openskills.home.iterdir())
-
-
-def test_every_extra_is_listed(openskills: Command) -> None:
-    declared = set(metadata("openskill-runtime").get_all("Provides-Extra") or ()) - {"dev"}
-    found = openskills("doctor", "--json").json["checks"]
-    assert {check["name"] for check in found if check["section"] == "extras"} == declared
 
 
 def test_keys_are_reported_without_their_values(openskills: Command) -> None:

@@ -27,6 +27,7 @@ from tests.conftest import RequireProgram
 from tests.host.host_process import host_process, write_skills
 from tests.host.hosting import eventually
 from tests.host.results import record, refused, succeeded
+from tests.long_form import LONG
 
 
 def test_the_line_to_try_works_as_it_stands(tmp_path: Path) -> None:
@@ -131,7 +132,7 @@ def test_limits_can_be_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_however_early_it_is_asked_to(new_openskills: Command, number: int) -> None:
     line, variables = new_openskills.line(["serve", "--port", "0"]), new_openskills.variables({})
-    for _ in range(3):
+    for _ in range(3 if LONG else 1):
         with subprocess.Popen(line, cwd=new_openskills.cwd, env=variables, stderr=subprocess.PIPE) as host:
             assert host.stderr is not None
             for said in host.stderr:

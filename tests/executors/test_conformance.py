@@ -45,8 +45,12 @@ def executors_in(directory: Path, backend: Callable[[], Backend]) -> Callable[[]
     return lambda: DirectoryExecutor(backend(), directory / "state")
 
 
-@pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize("name", BACKENDS)
+# A sandbox that was used before differs in what commands leave behind; that it does not elsewhere is in the long form.
+EVERY = [(name, group) for name in BACKENDS for group in GROUPS]
+ELSEWHERE = [("sandbox, used before", group) for group in ("streams", "links", "skills", "interactive", "terminal")]
+
+
+@pytest.mark.parametrize(("name", "group"), cases((one for one in EVERY if one not in ELSEWHERE), ELSEWHERE))
 async def test_an_executor_of_this_machine_keeps_its_promises(
     name: str, group: str, tmp_path: Path, require_program: RequireProgram
 ) -> None:
@@ -70,13 +74,16 @@ def somebody() -> Generator[User]:
         yield user
 
 
-# CI also runs the tests above as an ordinary user, with all of them.
+# CI also runs the tests above as an ordinary user, with all of them. The short form here: promises about rights.
+RIGHTS = cases(["isolation", "limits", "links", "processes"], GROUPS)
+
+
 @pytest.mark.parametrize("name", cases(["sandbox"], ["local", "landlock"]))
 def test_who_is_not_root_has_the_same_promises(name: str, somebody: User, require_program: RequireProgram) -> None:
     if name == "sandbox":
         require_program("bwrap")
     checking = subprocess.run(
-        [*somebody.prefix, somebody.python, "-c", _PROGRAM, name, somebody.place(), *GROUPS],
+        [*somebody.prefix, somebody.python, "-c", _PROGRAM, name, somebody.place(), *dict.fromkeys(RIGHTS)],
         cwd=somebody.project,
         env=somebody.environment({}),
         capture_output=True,

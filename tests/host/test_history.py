@@ -39,8 +39,9 @@ from openskills.host.history import (
 )
 from openskills.sql import SqliteConnection, open_sqlite, select_rows
 from tests.host.results import record, refused, succeeded
+from tests.long_form import LONG
 
-KILLS = 20
+KILLS = 20 if LONG else 8
 
 
 def process(path: Path, number: int, mode: str) -> subprocess.Popen[bytes]:

@@ -2,10 +2,8 @@
 
 import io
 import json
-import os
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from contextlib import closing, suppress
@@ -36,6 +34,7 @@ from openskills.host.observers import (
 )
 from openskills.host.service import Invocation, InvocationObserver, InvokeRequest
 from tests.host.hosting import manifest, served
+from tests.servers.warm_openskills import openskills_line
 
 ECHO = Registration("echo", "cli:python", "x", "0.1.0")
 
@@ -199,8 +198,8 @@ def test_a_call_under_another_form_of_the_id_is_counted_with_the_registration() 
 def run_show(database: Path, run_id: str) -> dict[str, Any]:
     """What `openskills runs show --json` prints."""
     done = subprocess.run(
-        [sys.executable, "-m", "openskills", "runs", "show", run_id, "--json"],
-        env={**os.environ, "OPENSKILL_HOST_HISTORY": str(database)},
+        openskills_line("runs", "show", run_id, "--json"),
+        env={"HOME": str(database.parent), "LANG": "C.UTF-8", "OPENSKILL_HOST_HISTORY": str(database)},
         capture_output=True,
         text=True,
     )

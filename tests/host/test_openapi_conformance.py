@@ -45,4 +45,4 @@ def test_the_host_does_what_its_document_says_where_keys_are_needed(tmp_path: Pa
 @pytest.mark.slow
 def test_the_host_does_what_its_document_says(tmp_path: Path) -> None:
     with served(tmp_path, {"echo": echo, "chatty": chatty}) as host:
-        check(host, tmp_path, 40 if LONG else 6)
+        check(host, tmp_path, 40 if LONG else 4)

@@ -58,8 +58,8 @@ def test_elsewhere_it_does_not_listen_without_keys_unless_that_is_said(tmp_path:
 
 
 def test_with_a_key_it_listens_elsewhere_and_wants_it(tmp_path: Path) -> None:
-    line = [sys.executable, "-m", "openskills", "keys", "new", "me"]
-    subprocess.run(line, env=variables(tmp_path), cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    line, env = openskills_line("keys", "new", "me"), variables(tmp_path)
+    subprocess.run(line, env=env, cwd=tmp_path, check=True, capture_output=True, timeout=60)
     settings = settings_in(tmp_path)
     assert len(read_keys(settings.host_keys)) == 1
     assert resolve_auth(settings, "0.0.0.0", no_auth=False).host_auth == "on"

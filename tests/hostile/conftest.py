@@ -61,9 +61,27 @@ def user(request: pytest.FixtureRequest) -> User:
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture
-def pair(executor: Chosen, user: User) -> tuple[Chosen, User]:
+# Who may use a container engine is as good as root.
+PAIRS = [
+    ("container", "us"),
+    *((name, user) for name in ("sandbox", "landlock", "local") for user in ("us", "stranger")),
+]
+"""Every executor with every user who can have it, for `pair`."""
+
+
+@pytest.fixture(params=PAIRS, ids="-".join)
+def pair(request: pytest.FixtureRequest) -> tuple[Chosen, User]:
     """Every executor for every user who can have it."""
-    if executor.name == "container" and user.prefix:
-        pytest.skip("who may use a container engine is as good as root")
-    return executor, user
+    name, user = request.param
+    find_program("setpriv", search_path=os.environ.get("PATH", os.defpath), ci=os.environ.get("CI") == "true")
+    return chosen(request, name), request.getfixturevalue(user)
+
+
+def pairs(*names: str) -> list[tuple[str, str]]:
+    """Those of these names, such as `sandbox-us`, for the parameters of a test."""
+    return [one for one in PAIRS if "-".join(one) in names]
+
+
+def name_of(parameter: str | tuple[str, ...]) -> str:
+    """The name of a parameter of a test."""
+    return parameter if isinstance(parameter, str) else "-".join(parameter)

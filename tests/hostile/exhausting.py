@@ -20,16 +20,16 @@ from tests.hostile.promises import NOT_COUNTED
 from tests.hostile.skill import write_battery
 
 MODULE = "tests.hostile.probes.hoarding"
-AMOUNT = 400 * MIB
+AMOUNT = 240 * MIB
 LIMITS = Limits(
     timeout=20,
-    memory_bytes=256 * MIB,
-    total_memory_bytes=200 * MIB,
+    memory_bytes=160 * MIB,
+    total_memory_bytes=120 * MIB,
     processes=48,
     file_bytes=64 * MIB,
     open_files=128,
 )
-ENVIRONMENT = {"OPENSKILL_WORKSPACE_BYTES": str(128 * MIB), "OPENSKILL_WORKSPACE_FILES": "5000"}
+ENVIRONMENT = {"OPENSKILL_WORKSPACE_BYTES": str(128 * MIB), "OPENSKILL_WORKSPACE_FILES": "2000"}
 _GOT = "got everything"
 
 

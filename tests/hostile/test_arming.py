@@ -10,9 +10,10 @@ from tests.conftest import RequireProgram
 from tests.hostile.harness import User, battery, nobody, ourselves
 from tests.hostile.probes.battery import GROUPS, PROBES
 from tests.hostile.probes.probe import Probe
+from tests.long_form import cases
 
 
-@pytest.fixture(params=["ourselves", "nobody"])
+@pytest.fixture(params=cases(["ourselves"], ["nobody"]))
 def user(request: pytest.FixtureRequest, require_program: RequireProgram) -> Generator[User]:
     """Who runs the host."""
     require_program("setpriv")

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from openskills.executors.spec import Isolation
-from tests.hostile.conftest import Chosen, chosen
+from tests.hostile.conftest import PAIRS, Chosen, chosen, name_of, pairs
 from tests.hostile.harness import User, battery
 from tests.hostile.probes.battery import PROBES
 from tests.hostile.promises import LOCAL, NOT_PROMISED
+from tests.long_form import cases
 
 ISOLATION = {
     "sandbox": Isolation.BUBBLEWRAP,
@@ -18,14 +19,23 @@ ISOLATION = {
 }
 
 
+WAYS: dict[str, tuple[str, ...]] = {"one-shot": (), "interactive": ("terminal",)}
+EVERY = [(pair, way) for pair in PAIRS for way in WAYS]
+# Every executor in both ways, and every user in both; the rest of the matrix is in the long form.
+ONE_SHOT = pairs("sandbox-us", "landlock-stranger", "local-us")
+SHORT = [(pair, way) for pair, way in EVERY if pair[0] == "container" or (way == "one-shot") == (pair in ONE_SHOT)]
+MORE = [one for one in EVERY if one not in SHORT]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [(), ("terminal",)], ids=["one-shot", "interactive"])
-def test_no_probe_succeeds_that_the_executor_promises_to_stop(pair: tuple[Chosen, User], options: tuple[str]) -> None:
+@pytest.mark.parametrize(("pair", "way"), cases(SHORT, MORE), indirect=["pair"], ids=name_of)
+def test_no_probe_succeeds_that_the_executor_promises_to_stop(pair: tuple[Chosen, User], way: str) -> None:
     executor, user = pair
-    check(battery(user, executor.name, *options, environment=executor.environment), executor.name)
+    check(battery(user, executor.name, *WAYS[way], environment=executor.environment), executor.name)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("user", cases(["us"], ["stranger"]), indirect=True)
 def test_no_probe_succeeds_in_a_command_that_starts_warm(request: pytest.FixtureRequest, user: User) -> None:
     executor = chosen(request, "sandbox")
     report = battery(user, executor.name, "warm", environment=executor.environment)
@@ -34,6 +44,7 @@ def test_no_probe_succeeds_in_a_command_that_starts_warm(request: pytest.Fixture
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("user", cases(["stranger"], ["us"]), indirect=True)
 def test_no_probe_succeeds_in_a_sandbox_that_others_had_before(request: pytest.FixtureRequest, user: User) -> None:
     executor = chosen(request, "sandbox")
     check(battery(user, executor.name, "used", environment=executor.environment), executor.name)

@@ -17,8 +17,8 @@ from tests.conftest import RequireProgram
 from tests.host.calls_made import called, open_runner, python_skill
 from tests.long_form import LONG
 
-ROUNDS = 500 if LONG else 10
-CALLS_PER_CALLER = 5000 if LONG else 100
+ROUNDS = 500 if LONG else 6
+CALLS_PER_CALLER = 5000 if LONG else 50
 
 SKILL = r'''
 import ctypes, fcntl, json, os, re, resource, signal, socket, stat, subprocess, sys

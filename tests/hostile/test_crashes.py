@@ -7,7 +7,7 @@ from tests.hostile.harness import User
 from tests.long_form import LONG
 
 SEED = 20_240_229
-ROUNDS = {"sandbox": 8, "local": 4, "landlock": 4, "container": 3}
+ROUNDS = {"sandbox": 5, "local": 4, "landlock": 4, "container": 3}
 LONG_ROUNDS = 1000
 
 

@@ -4,14 +4,24 @@ from typing import Any
 
 import pytest
 
-from tests.hostile.conftest import Chosen
+from tests.hostile.conftest import Chosen, pairs
 from tests.hostile.deadlines import HANDS_OVER, STUBBORN, TIMEOUT
 from tests.hostile.harness import User
+from tests.long_form import cases
 
 LATEST_MS = (TIMEOUT + 1.0) * 1000
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "pair",
+    cases(
+        pairs("sandbox-us", "sandbox-stranger", "landlock-us", "container-us", "local-stranger"),
+        pairs("landlock-stranger", "local-us"),
+    ),
+    indirect=True,
+    ids="-".join,
+)
 def test_time_limits_hold_to_within_a_second(pair: tuple[Chosen, User]) -> None:
     executor, user = pair
     arguments = ("tests.hostile.deadlines", executor.name)

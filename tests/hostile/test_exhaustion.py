@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.hostile.conftest import Chosen
+from tests.hostile.conftest import Chosen, pairs
 from tests.hostile.exhausting import ENVIRONMENT, held_by
 from tests.hostile.flood import AT_ONCE
 from tests.hostile.harness import User
 from tests.hostile.probes.hoarding import WAYS
-from tests.long_form import LONG
+from tests.long_form import LONG, cases
 
 
 def test_without_limits_a_command_gets_everything(us: User) -> None:
@@ -15,11 +15,19 @@ def test_without_limits_a_command_gets_everything(us: User) -> None:
     assert {what: found["got"] for what, found in report.items()} == dict.fromkeys(WAYS, True)
 
 
+# The limits of the others do not depend on who runs the host.
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "pair",
+    cases(
+        pairs("sandbox-us", "sandbox-stranger", "landlock-us", "container-us", "local-us"),
+        pairs("landlock-stranger", "local-stranger"),
+    ),
+    indirect=True,
+    ids="-".join,
+)
 def test_a_command_does_not_keep_more_than_it_may(pair: tuple[Chosen, User]) -> None:
     executor, user = pair
-    if user.prefix and executor.name != "sandbox" and not LONG:
-        pytest.skip("`make hostile` tries it: the limits of this executor do not depend on who runs the host")
     variables = {**ENVIRONMENT, **executor.environment}
     report = user.run("tests.hostile.exhausting", executor.name, user.place(), environment=variables)
     assert list(report) == held_by(executor.name)

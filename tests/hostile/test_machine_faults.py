@@ -36,7 +36,7 @@ from tests.host.host_cluster import HostCluster
 from tests.host.host_process import HostProcess
 from tests.host.hosting import eventually
 from tests.hostile.machine_load import ConversationLoad, NodeLoad
-from tests.long_form import ROUNDS
+from tests.long_form import LONG, ROUNDS
 from tests.servers import s3
 from tests.servers.postgres import PostgresServer
 from tests.servers.relay import TcpRelay, relay_to
@@ -190,7 +190,7 @@ async def test_a_save_fails_while_the_storage_is_killed_and_the_next_one_succeed
     with s3.running(durable=True) as server:
         store = S3ObjectStore(server.new_bucket(), "p", config=config_of(server))
         saved = [0]
-        for round_ in range(2):
+        for round_ in range(2 if LONG else 1):
             enough = len(saved) + 3
             saving = asyncio.ensure_future(save_until_it_fails(tree, store, saved))
             await asyncio.to_thread(wait_for_length, saved, enough)

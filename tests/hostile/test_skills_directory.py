@@ -15,7 +15,7 @@ from tests.conftest import RequireProgram
 from tests.long_form import LONG
 
 MEMORY = 400 * 1024 * 1024  # address space of the child; the interpreter itself needs about a quarter of it
-PARTS = 1 if LONG else 4  # how much shorter the long files are in the short form
+PARTS = 1 if LONG else 6  # how much shorter the long files are in the short form
 SECONDS = 30 // PARTS  # of computing, until the kernel ends the child: enough, unless work grows with the square
 TIMEOUT = 120  # seconds until a hang is a failure
 GOOD = "---\nname: {name}\ndescription: A good skill. Use when asked.\n---\n\n# Good\n"

@@ -24,7 +24,7 @@ def test_no_trap_leads_the_host_out_of_the_workspace(pair: tuple[Chosen, User]) 
     assert report["outside"] == ["secret.txt"]
 
 
-READS = 1_000_000 if LONG else 12_000
+READS = 1_000_000 if LONG else 6_000
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def run_pipes(server: Server) -> None:
                 write("hello\n", repeat=5000)
             case "flood":
                 note = {"level": "info", "data": "x" * 200}
-                write(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": note}) + "\n", 20_000)
+                write(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": note}) + "\n", 5_000)
             case "truncate":
                 write('{"jsonrpc": "2.0", "id": 1, "resu')
                 os._exit(0)

@@ -1,21 +1,23 @@
-"""The warm programs for tests, one of each kind per process that runs them."""
+"""The warm programs for tests, one of each kind for all processes that run them."""
 
+import fcntl
 import marshal
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
+from uuid import uuid4
 
 import pytest
-
-from tests.servers.started import own_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = Path(__file__).with_name("warm_client.py")
@@ -135,7 +137,7 @@ class WarmOpenskills:
 
 
 class _WarmProgram:
-    """The program of this kind of this process, started for the first who asks."""
+    """The program of this kind, which is found or started for the first who asks."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -156,20 +158,70 @@ _kinds = {kind: _WarmProgram(kind) for kind in ("openskills", "script", "program
 
 @contextmanager
 def _started(kind: str) -> Generator[WarmOpenskills]:
-    with own_directory("warm") as directory:
-        address = directory / "calls"
-        with subprocess.Popen(
-            [sys.executable, "-m", "tests.servers.warm_program", str(address), kind],
-            cwd=ROOT,
-            env={"LANG": "C.UTF-8"},
-            stdin=subprocess.PIPE,
-        ) as program:
-            deadline = time.monotonic() + TIMEOUT
-            while not address.exists():
-                assert program.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-            yield WarmOpenskills(address)
+    """A program that the workers of one run of pytest share; it ends when the last of them has ended."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid4().hex)
+    directory = Path(tempfile.gettempdir(), f"openskills-warm-{kind}-{run[:16]}")
+    address, users = directory / "calls", directory / "users"
+    program: subprocess.Popen[bytes] | None = None
+    with _locked(directory):
+        try:
+            held = os.open(users, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            # Nobody has started it, or who did was killed.
+            for path in (address, users):
+                path.unlink(missing_ok=True)
+            program, held = _start(kind, address, users)
+    try:
+        yield WarmOpenskills(address)
+    finally:
+        with _locked(directory):
+            os.close(held)
+            if _is_unused(users):
+                # Whoever comes from now on starts another.
+                shutil.rmtree(directory)
+        if program is not None:
+            program.wait()
+
+
+def _start(kind: str, address: Path, users: Path) -> tuple["subprocess.Popen[bytes]", int]:
+    """Start it; it ends when all have closed `users`, of which this gives the first descriptor."""
+    os.mkfifo(users, 0o600)
+    reading = os.open(users, os.O_RDONLY | os.O_NONBLOCK)
+    held = os.open(users, os.O_WRONLY)
+    argv = [sys.executable, "-m", "tests.servers.warm_program", str(address), kind]
+    program = subprocess.Popen(argv, cwd=ROOT, env={"LANG": "C.UTF-8"}, stdin=reading)
+    os.close(reading)
+    deadline = time.monotonic() + TIMEOUT
+    while not address.exists():
+        assert program.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return program, held
+
+
+def _is_unused(users: Path) -> bool:
+    reading = os.open(users, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return os.read(reading, 1) == b""
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(reading)
+
+
+@contextmanager
+def _locked(directory: Path) -> Generator[None]:
+    """Have a directory for this process alone; the directory is made anew if another one has just removed it."""
+    with ExitStack() as stack:
+        while True:
+            directory.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileNotFoundError):
+                opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+                stack.callback(os.close, opened)
+                fcntl.flock(opened, fcntl.LOCK_EX)
+                if os.path.samestat(os.fstat(opened), directory.stat()):
+                    break
+        yield
 
 
 def start_openskills(*arguments: str, cwd: Path, env: Mapping[str, str], stdout: int, stderr: int) -> WarmProcess:

@@ -46,7 +46,16 @@ COMMAND = (
     "openskills.executors.container.selftest",
     "openskills.executors.landlock",
     "openskills.executors.container.backend",
+    "openskills.executors.local",
+    "openskills.executors.ray.cluster",
+    "ray",
+    "openskills.catalog.sources.mcp",
+    "openskills.catalog.sources.mcp_client",
+    "openskills.adapters.mcp.http",
+    "openskills.host.client.client",
+    "openskills.runtime.details",
     "docker",
+    "jinja2",
     "yaml",
     "typer.rich_utils",
     "typer._adapters",
@@ -124,6 +133,7 @@ def main(address: str, kind: str) -> None:
         with redirect_stdout(io.StringIO()):
             # Whatever is made at the first call and kept.
             sys.modules["openskills.cli.main"].main(["--version"])
+            importlib.import_module("openskills.tokens").load_exact_counter()
     # Nothing of this is garbage, and looking at it would copy it into each fork.
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as listening:

@@ -26,7 +26,7 @@ from tests.long_form import LONG
 from tests.session.appender import KEY, counting, event_of
 from tests.session.conftest import DurableStore, MakeStore
 
-PROCESSES, EVENTS, KILLS = 4, 15, 12
+PROCESSES, EVENTS, KILLS = 4, 15, 12 if LONG else 8
 OTHER = SessionKey("app", "erika", "other")
 
 

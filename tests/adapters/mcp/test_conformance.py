@@ -11,15 +11,17 @@ from openskills.host.parts import HostOptions
 from tests.adapters.mcp.oracles import Oracles
 from tests.adapters.mcp.oracles import oracles as oracles
 from tests.host.hosting import Served, served
+from tests.long_form import cases
 
 SKILLS = Path(__file__).resolve().parents[3] / "skills"
 VERIFY = ("--method", "skills/list", "--verify", "--require-digests")
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[Served]:
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    directory = tmp_path_factory.mktemp("host")
     with served(
-        tmp_path, options=HostOptions(watch=False, skills=(SKILLS,)), executor="local", allow_local=True
+        directory, options=HostOptions(watch=False, skills=(SKILLS,)), executor="local", allow_local=True
     ) as one:
         yield one
 
@@ -52,14 +54,14 @@ def test_the_conformance_suite_finds_no_failure_and_no_warning(oracles: Oracles,
     assert found[1] == found[2] != "0"
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize("era", cases(["legacy"], ["modern"]))
 def test_the_inspector_verifies_every_file_over_http(oracles: Oracles, host: Served, era: str) -> None:
     done = oracles.inspect(f"{host.url}/mcp", "--transport", "http", "--protocol-era", era, *VERIFY)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     assert "Verified 8 skills" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize("era", cases(["modern"], ["legacy"]))
 def test_the_inspector_verifies_every_file_over_stdio(oracles: Oracles, era: str) -> None:
     command = [sys.executable, "-m", "openskills", "mcp", str(SKILLS), "--executor", "none"]
     done = oracles.inspect("--protocol-era", era, *VERIFY, "--", *command)

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import os
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +27,7 @@ from openskills.runtime import SessionOptions, SkillRuntime
 from openskills.runtime.session_pool import LocalCaller, SessionPool
 from openskills.settings import Settings
 from tests.long_form import cases
+from tests.servers.warm_openskills import openskills_line
 from tests.skill_writer import WriteSkill, skill_writer
 
 ERAS = ("auto", "legacy")
@@ -455,12 +455,12 @@ def test_front_matter_has_the_types_of_yaml_1_2(skills: Path) -> None:
 
 
 def stdio_line(skills: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "openskills", "mcp", str(skills), "--executor", "local", *more]
+    return openskills_line("mcp", str(skills), "--executor", "local", *more)
 
 
 async def test_the_sdk_client_works_over_stdio_in_both_eras(skills: Path, tmp_path: Path) -> None:
     command, *arguments = stdio_line(skills)
-    env = {"HOME": str(tmp_path), "OPENSKILL_ALLOW_LOCAL": "1"}
+    env = {"HOME": str(tmp_path), "LANG": "C.UTF-8", "OPENSKILL_ALLOW_LOCAL": "1"}
     for era in ERAS:
         parameters = StdioServerParameters(command=command, args=arguments, env=env)
         opened: Any = Client(stdio_client(parameters), mode=cast("Any", era))
@@ -472,7 +472,7 @@ async def test_the_sdk_client_works_over_stdio_in_both_eras(skills: Path, tmp_pa
 
 async def test_the_client_of_fastmcp_works_over_stdio(skills: Path, tmp_path: Path) -> None:
     command, *arguments = stdio_line(skills)
-    env = {"HOME": str(tmp_path), "OPENSKILL_ALLOW_LOCAL": "1"}
+    env = {"HOME": str(tmp_path), "LANG": "C.UTF-8", "OPENSKILL_ALLOW_LOCAL": "1"}
     opened: Any = FastClient(StdioTransport(command, arguments, env=env))
     async with opened as client:
         assert "skill_run" in {tool.name for tool in await client.list_tools()}
@@ -484,7 +484,7 @@ async def test_the_client_of_fastmcp_works_over_stdio(skills: Path, tmp_path: Pa
 
 async def test_a_second_process_cannot_use_a_workspace_at_the_same_time(skills: Path, tmp_path: Path) -> None:
     command, *arguments = stdio_line(skills, "--session", "shared")
-    env = {"HOME": str(tmp_path), "OPENSKILL_ALLOW_LOCAL": "1"}
+    env = {"HOME": str(tmp_path), "LANG": "C.UTF-8", "OPENSKILL_ALLOW_LOCAL": "1"}
     parameters = StdioServerParameters(command=command, args=arguments, env=env)
     first: Any = Client(stdio_client(parameters))
     second: Any = Client(stdio_client(parameters))

@@ -40,8 +40,10 @@ from tests.executors.running import eventually, is_stopped
 from tests.executors.wheels import make_index
 from tests.host.host_process import host_process
 from tests.host.hosting import key_in, served
+from tests.long_form import cases
 from tests.servers.s3 import S3Server
 from tests.servers.started import free_port
+from tests.servers.warm_openskills import openskills_line
 
 LEASE = 3.0
 # Long enough for the restart of an agent on a busy machine: a lost node would be replaced without the files.
@@ -147,7 +149,11 @@ def nodes() -> Generator[RayNodes]:
                 os.environ[name] = value
 
 
-@pytest.mark.parametrize("group", GROUPS)
+# What the executor of a node sees to is tested without a cluster, and in the long form with one.
+OF_NODES = ("environment", "isolation", "limits", "links")
+
+
+@pytest.mark.parametrize("group", cases((group for group in GROUPS if group not in OF_NODES), OF_NODES))
 async def test_the_cluster_keeps_the_promises_of_an_executor(group: str, nodes: RayNodes) -> None:
     await check_executor(nodes.executor, groups=[group])
 
@@ -588,9 +594,9 @@ async def wait_for_load(executor: RayExecutor, node: str, **load: int) -> None:
 
 async def run_cluster(nodes: RayNodes, *arguments: str, namespace: str = "tests", **more: str) -> Ran:
     """`openskills cluster` in a process of its own."""
-    line = ["-m", "openskills", "cluster", *arguments, "--namespace", namespace]
-    env = {"HOME": str(nodes.directory), "PATH": os.defpath, "OPENSKILL_EXECUTOR": f"ray:{nodes.address}", **more}
-    argv = [sys.executable, *line]
+    env = {"HOME": str(nodes.directory), "PATH": os.defpath, "LANG": "C.UTF-8"}
+    env |= {"OPENSKILL_EXECUTOR": f"ray:{nodes.address}", **more}
+    argv = openskills_line("cluster", *arguments, "--namespace", namespace)
     done = await asyncio.to_thread(lambda: subprocess.run(argv, env=env, capture_output=True, timeout=TIMEOUT))
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -712,7 +718,8 @@ async def test_a_node_that_cannot_isolate_gets_no_work_and_says_why(nodes: RayNo
     (programs / "bwrap").write_text(f"#!/bin/sh\necho '{refusing}' >&2\nexit 1\n")
     (programs / "bwrap").chmod(0o755)
     with nodes.another_node(env_vars={"PATH": f"{programs}:/usr/bin:/bin"}) as unable:
-        async with nodes.executor(namespace="unable") as executor:
+        # The agents of the others run already.
+        async with nodes.executor(namespace="restarted", lease=RESTART) as executor:
             await executor.check()
             keys = [f"able-{number}" for number in range(4)]
             assert unable not in [(await executor.open(key)).node for key in keys]
