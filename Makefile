@@ -28,7 +28,8 @@ test: ## run all tests
 LONG_TESTS := tests/hostile tests/agent/test_crashes.py tests/artifacts/test_crash.py \
 	tests/host/test_openapi_conformance.py tests/session/test_durable_stores.py tests/benchmarks \
 	tests/host/console tests/host/test_server.py tests/executors/bubblewrap/test_reuse.py tests/skills_cli/test_log_transform.py \
-	tests/adapters/mcp/test_server.py tests/host/test_several_hosts.py tests/executors/ray/test_node.py tests/executors/test_conformance.py tests/executors/test_cgroup.py
+	tests/adapters/mcp/test_server.py tests/host/test_several_hosts.py tests/executors/ray tests/executors/test_conformance.py tests/executors/test_cgroup.py \
+	tests/adapters/mcp/test_conformance.py tests/cli/test_serve.py tests/host/test_history.py
 
 hostile: dev ## run the long forms of the hostile tests (an hour)
 	@OPENSKILL_HOSTILE=long scripts/system-packages.sh

@@ -22,6 +22,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = Path(__file__).with_name("warm_client.py")
 TIMEOUT = 60.0
+_LAST_USER_TIMEOUT = 600.0
+"""Seconds after which who started a program no longer waits for other workers."""
 
 
 def is_particular(env: Mapping[str, str]) -> bool:
@@ -180,7 +182,12 @@ def _started(kind: str) -> Generator[WarmOpenskills]:
                 # Whoever comes from now on starts another.
                 shutil.rmtree(directory)
         if program is not None:
-            program.wait()
+            try:
+                program.wait(_LAST_USER_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                # A process that was forked from a worker has survived it.
+                program.kill()
+                program.wait()
 
 
 def _start(kind: str, address: Path, users: Path) -> tuple["subprocess.Popen[bytes]", int]:
