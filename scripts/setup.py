@@ -153,7 +153,9 @@ def prepare(environment: Environment) -> int:
                 return 1
             environment.place.write_text(str(environment.directory))
         _say(environment, environment.says)
-        installed = _quietly([*_pip(environment.python), "install", "--no-compile", *environment.install], lock)
+        installed = _install_with_uv(environment, lock) or _quietly(
+            [*_pip(environment.python), "install", "--no-compile", *environment.install], lock
+        )
         if installed.returncode < 0:
             return 1
         # pip would compile on one processor. Files that cannot be compiled are templates.
@@ -167,6 +169,25 @@ def prepare(environment: Environment) -> int:
             _remember(environment, installed.stdout)
         environment.unfinished.unlink()
         return installed.returncode
+
+
+def _install_with_uv(environment: Environment, lock: int) -> "subprocess.CompletedProcess[bytes] | None":
+    """Install with the pinned uv, which takes a quarter of the time; None if it cannot be used, so that pip does it.
+
+    uv does not read the settings of pip: where those name an index or a proxy, it is not used.
+    """
+    pin = re.search(r"^uv==\S+$", CONSTRAINTS.read_text(), re.MULTILINE)
+    if environment.name != "dev" or pin is None:
+        return None
+    settings = subprocess.run([*_pip(environment.python), "config", "list"], capture_output=True, text=True)
+    if settings.returncode or re.search(r"\.(?:index-url|no-index|proxy)=", settings.stdout):
+        return None
+    uv = [str(environment.directory / "bin" / "uv"), "pip", "install", "--quiet", "--python", str(environment.python)]
+    for command in ([*_pip(environment.python), "install", "--no-deps", pin[0]], [*uv, *environment.install]):
+        done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=(lock,))
+        if done.returncode:
+            return None
+    return done
 
 
 def prepare_peers() -> int:
