@@ -376,7 +376,7 @@ class HostCommands:
                 return (await self._host.perform(asked._replace(registration=registration, runner=command))).result
             finally:
                 del self._live[run_id]
-                del self._places[run_id]
+                self._places.pop(run_id, None)
 
         self._places[run_id] = _CommandPlace(principal, caller.session, owner)
         try:
@@ -391,7 +391,8 @@ class HostCommands:
                 request=body,
             )
         except BaseException:
-            del self._places[run_id]
+            # If this is cancelled, the run may have begun, and ended.
+            self._places.pop(run_id, None)
             raise
 
     async def list_skills(self, principal: Principal) -> Sequence[CommandSkill]:
