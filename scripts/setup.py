@@ -179,12 +179,15 @@ def _install_with_uv(environment: Environment, lock: int) -> "subprocess.Complet
     pin = re.search(r"^uv==\S+$", CONSTRAINTS.read_text(), re.MULTILINE)
     if environment.name != "dev" or pin is None:
         return None
-    settings = subprocess.run([*_pip(environment.python), "config", "list"], capture_output=True, text=True)
+    listing = [*_pip(environment.python), "config", "list"]
+    settings = subprocess.run(listing, check=False, capture_output=True, text=True)
     if settings.returncode or re.search(r"\.(?:index-url|no-index|proxy)=", settings.stdout):
         return None
     uv = [str(environment.directory / "bin" / "uv"), "pip", "install", "--quiet", "--python", str(environment.python)]
     for command in ([*_pip(environment.python), "install", "--no-deps", pin[0]], [*uv, *environment.install]):
-        done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=(lock,))
+        done = subprocess.run(
+            command, check=False, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=(lock,)
+        )
         if done.returncode:
             return None
     return done
