@@ -176,8 +176,10 @@ def _install_with_uv(environment: Environment, lock: int) -> "subprocess.Complet
 
     uv does not read the settings of pip: where those name an index or a proxy, it is not used.
     """
+    if environment.name != "dev":
+        return None
     pin = re.search(r"^uv==\S+$", CONSTRAINTS.read_text(), re.MULTILINE)
-    if environment.name != "dev" or pin is None:
+    if pin is None:
         return None
     listing = [*_pip(environment.python), "config", "list"]
     settings = subprocess.run(listing, check=False, capture_output=True, text=True)
