@@ -58,7 +58,7 @@ def check_arguments(checked: F) -> F:
 
 def _wrap(function: Callable[..., Any], module: object) -> Callable[..., Any]:
     @cache
-    def read_annotations() -> tuple[list[str], str, dict[str, Any]]:
+    def read_parameters() -> tuple[list[str], str, dict[str, _Parameter]]:
         # On first use, when all modules are imported.
         # Without the result, whose type may be imported for type checkers only.
         given = {name: hint for name, hint in inspect.get_annotations(function).items() if name != "return"}
@@ -66,31 +66,98 @@ def _wrap(function: Callable[..., Any], module: object) -> Callable[..., Any]:
         parameters = inspect.signature(function).parameters.values()
         positional = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
         rest = next((one.name for one in parameters if one.kind is one.VAR_POSITIONAL), "")
-        variable = {one.name for one in parameters if one.kind is one.VAR_KEYWORD}
-        return positional, rest, {name: hint for name, hint in hints.items() if name not in variable}
+        for one in parameters:
+            if one.kind is one.VAR_KEYWORD:
+                hints.pop(one.name, None)
+        return positional, rest, {name: _Parameter(hint) for name, hint in hints.items()}
 
     @wraps(function)
     def call(*given: Any, **named: Any) -> Any:
-        names, rest, hints = read_annotations()
+        names, rest, known = read_parameters()
         values = list(given)
-        for position in range(len(names), len(values) if rest in hints else 0):
-            values[position] = _check(hints[rest], values[position], f"{rest}[{position - len(names)}]")
-        for position, name in enumerate(names[: len(values)]):
-            if name in hints:
-                values[position] = _check(hints[name], values[position], name)
+        for position in range(len(names), len(values) if rest in known else 0):
+            values[position] = _check(known[rest].hint, values[position], f"{rest}[{position - len(names)}]")
+        for position, (name, value) in enumerate(zip(names, given, strict=False)):
+            found = known.get(name)
+            if found is not None and not isinstance(value, found.types):
+                values[position] = found.check(value, name)
         for name, value in named.items():
-            if name in hints:
-                named[name] = _check(hints[name], value, name)
+            found = known.get(name)
+            if found is not None and not isinstance(value, found.types):
+                named[name] = found.check(value, name)
         return function(*values, **named)
 
     return call
 
 
+class _Parameter:
+    """The annotation of a parameter, prepared for the usual case: a value that is as it should be.
+
+    Several values are checked for every command, so instances of `types` are accepted without another call.
+    """
+
+    __slots__ = ("_accepts", "hint", "types")
+
+    def __init__(self, hint: Any) -> None:
+        self.hint = hint
+        self.types = _find_plain_types(hint)
+        self._accepts = _compile_hint(hint)
+
+    def check(self, value: Any, field: str) -> Any:
+        """See `_check`."""
+        return value if self._accepts(value) else _check(self.hint, value, field)
+
+
+_Accepts = Callable[[Any], bool]
+"""Whether `_check` would return the value as it is. False if that takes a closer look."""
+
+
+def _find_plain_types(hint: Any) -> tuple[type, ...]:
+    """The classes of which every instance is accepted as it is."""
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return tuple(plain for kind in get_args(hint) for plain in _find_plain_types(kind))
+    if hint is Any:
+        return (object,)
+    is_plain = origin is None and isinstance(hint, type) and not getattr(hint, "_is_protocol", False)
+    return (hint,) if is_plain and hint not in (int, float) else ()
+
+
+def _compile_hint(hint: Any) -> _Accepts:
+    origin, kinds = get_origin(hint), get_args(hint)
+    if plain := _find_plain_types(hint) if origin is None else ():
+        return lambda value: isinstance(value, plain)
+    if origin in (Union, UnionType):
+        return _accept_any_of([_compile_hint(kind) for kind in kinds])
+    if (origin is tuple and kinds[-1] is ...) or origin in (Sequence, Collection, Iterable):
+        return _accept_items(tuple if origin is tuple else (tuple, list), _compile_hint(kinds[0]))
+    if _is_kind(origin, Mapping):
+        return _accept_dict(_compile_hint(kinds[0]), _compile_hint(kinds[1]))
+    if hint in (int, float):
+        return lambda value: type(value) in (int, hint) and value >= 0
+    return lambda _: False
+
+
+def _accept_any_of(choices: Sequence[_Accepts]) -> _Accepts:
+    return lambda value: any(accepts(value) for accepts in choices)
+
+
+def _accept_items(kinds: type | tuple[type, ...], accepts: _Accepts) -> _Accepts:
+    return lambda value: isinstance(value, kinds) and all(map(accepts, cast("Sequence[Any]", value)))
+
+
+def _accept_dict(accepts_key: _Accepts, accepts_item: _Accepts) -> _Accepts:
+    def accepts(value: Any) -> bool:
+        if type(value) is not dict:
+            return False
+        given = cast("dict[Any, Any]", value)
+        return all(map(accepts_key, given)) and all(map(accepts_item, given.values()))
+
+    return accepts
+
+
 def _check(hint: Any, value: Any, field: str) -> Any:
     """Return the value as the annotation wants it. Raises `InvalidArgument`."""
-    # The usual case first: this runs for every command.
-    if hint is type(value) and hint not in (int, float):
-        return value
     origin = get_origin(hint)
     if origin in (Union, UnionType):
         return _check_union(get_args(hint), value, field)

@@ -54,7 +54,6 @@ from openskills.executors.staging.inputs import Pins, StagedInput, stage_inputs
 from openskills.executors.staging.outputs import (
     OutputCollection,
     collect_outputs,
-    describe_unmatched,
     drop_empty_files,
     save_outputs,
 )
@@ -498,8 +497,9 @@ class CommandRunner:
             if host not in self._rules.network:
                 raise InvalidArgument("network", f"host {host!r} is not allowed here")
         run_dir = f"{RUNS}/run_{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}_{secrets.token_hex(4)}"
+        policy, where = self._rules.policy, PolicyContext(self._workspace.root, skill=request.skill)
         command = Command(
-            ("true",),
+            ("true",) if policy.has_lists else policy.resolve_argv(request.command, where),
             skill=request.skill,
             cwd=resolve_cwd(request.cwd, skill=request.skill, run_dir=run_dir),
             run_dir=run_dir,
@@ -514,11 +514,11 @@ class CommandRunner:
             warm=request.warm if request.warm is not None else self._warm.get(request.skill or ""),
             packages=request.packages,
         )
-        policy, where = self._rules.policy, PolicyContext(self._workspace.root, skill=command.skill)
         if policy.has_lists:
             found = await find_program(self._workspace, request.command, command, policy.resolve_denied(where))
             where = PolicyContext(where.root, lambda _: found, where.skill, command.cwd, await self._find_skill_files())
-        return replace(command, argv=policy.resolve_argv(request.command, where)), snapshot
+            command = replace(command, argv=policy.resolve_argv(request.command, where))
+        return command, snapshot
 
     async def _find_skill_files(self) -> set[str]:
         """The files of all staged skills that no command has changed or added."""
@@ -548,9 +548,12 @@ class CommandRunner:
         spec = started.request.outputs
         if spec is None:
             return OutputCollection((), ()), ()
-        run_dir = started.run.command.run_dir
-        collected = await collect_outputs(self._workspace, spec, since=started.mark, run_dir=run_dir)
-        if describe_unmatched(spec.globs, collected.files) and await self._restore_links(started):
+        run_dir, skill = started.run.command.run_dir, started.request.skill
+        # The backslash keeps a pattern from being read as `out/`, to which the link leads.
+        strays = [f"{SKILLS}/{escape_glob(skill)}/\\{name}/**" for name in LINKS] if skill else []
+        collected = await collect_outputs(self._workspace, spec, since=started.mark, run_dir=run_dir, strays=strays)
+        if skill and collected.has_strays:
+            await self._restore_links(skill, run_dir)
             collected = await collect_outputs(self._workspace, spec, since=started.mark, run_dir=run_dir)
         if ended.exit_code != 0 or ended.ending is not EndReason.EXITED:
             collected = drop_empty_files(collected)
@@ -564,21 +567,13 @@ class CommandRunner:
         )
         return replace(collected, warnings=(*collected.warnings, *kept.warnings)), kept.artifacts
 
-    async def _restore_links(self, started: ActiveCommand) -> bool:
+    async def _restore_links(self, skill: str, run_dir: str) -> None:
         """Move files of a skill that has replaced its link `out` by a directory (`rm -r out; mkdir out`) to where the
-        link led, and restore the link. Returns whether there were any.
+        link led, and restore the link.
         """
-        skill = started.request.skill
-        if skill is None:
-            return False
-        # The brackets keep the pattern from being read as `out/`, to which the link leads.
-        globs = [f"{SKILLS}/{escape_glob(skill)}/[{name[0]}]{name[1:]}/**" for name in LINKS]
-        if not (await self._workspace.list(globs, since=started.mark, limit=1)).files:
-            return False
         argv = ("sh", "-c", _RESTORE_LINKS, "restore-links", *chain.from_iterable(LINKS.items()))
-        command = Command(argv, skill=skill, cwd=f"{SKILLS}/{skill}", run_dir=started.run.command.run_dir)
-        process = await self._workspace.start(command)
-        return (await process.wait()).exit_code == 0
+        command = Command(argv, skill=skill, cwd=f"{SKILLS}/{skill}", run_dir=run_dir)
+        await (await self._workspace.start(command)).wait()
 
     def _log_begin(self, run: audit.AuditRun, how: str) -> None:
         self._log.write({**audit.build_start_record(run), **({"approval": how} if how else {})})

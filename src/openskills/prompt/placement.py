@@ -84,6 +84,7 @@ class MessageMemory:
     def __init__(self, entries: int = 1_024, characters: int = 4_000_000) -> None:
         self._limits = (entries, characters)
         self._sent: dict[_Key, _MadeMessage] = {}
+        self._new: list[_MadeMessage] = []
         self._characters = 0
         self._copies: list[object] = []
         self._originals: dict[int, Message] = {}
@@ -91,12 +92,13 @@ class MessageMemory:
         self._replayed = 0
         self._read: tuple[LoadMode, TextHistory] | None = None
         self._last: tuple[object, TextHistory, PromptRequest, int] | None = None
-        self._made_count = 0
         self._made: dict[int, _MadeMessage] = {}
+        self._made_last: dict[int, _MadeMessage] = {}
         self._made_before: dict[int, _MadeMessage] = {}
 
     def read(self, messages: Sequence[Message], mode: LoadMode) -> GivenMessages:
         """Undo our additions and insertions in messages that come back, and find where texts are."""
+        self._index_new()
         copies, same = self._copies, min(len(messages), len(self._copies))
         # Fast path: almost always, messages were only added, or the last one is another.
         last = max(same - 1, 0)
@@ -132,7 +134,7 @@ class MessageMemory:
         count = count_system_messages(given.messages)
         last = max([*self._made_before, count if has_extra else -1])
         # A message in parts is made again each time.
-        self._last = (asked, given.history, made, last) if len(self._made_before) == self._made_count else None
+        self._last = (asked, given.history, made, last) if len(self._made_before) == len(self._made_last) else None
 
     def reuse(self, given: GivenMessages, asked: object) -> "PromptRequest | None":
         """The request with the texts of the last one, if only messages that have none are new."""
@@ -175,32 +177,39 @@ class MessageMemory:
         return made.message
 
     def finish_request(self, extra_at: int) -> int:
-        """Drop old messages after a request; return the index of the first one that is not made as it was before.
+        """The index of the first message of a request that is not made as it was before.
 
         `extra_at` is the index before which the extra message was inserted.
         """
-        entries, characters = self._limits
-        if len(self._sent) > entries or self._characters > characters:
-            now = {made.key for made in self._made.values()}
-            for key in [key for key in self._sent if key not in now]:
-                if len(self._sent) <= entries and self._characters <= characters:
-                    break
-                self._drop(key)
         before, made = self._made_before, self._made
         # Only texts cannot be changed by the caller.
         self._made_before = {index: one for index, one in made.items() if isinstance(one.message["content"], str)}
-        self._made, self._made_count = {}, len(made)
+        self._made, self._made_last = {}, made
         changed = [index for index in made.keys() | before.keys() if made.get(index) is not before.get(index)]
         return min((extra_at if index == _EXTRA else index for index in changed), default=sys.maxsize)
 
     def _remember(
         self, index: int, message: dict[str, Any], original: Message | None, added: Addition
     ) -> dict[str, Any]:
-        key = _message_key(message)
-        self._drop(key)
-        self._sent[key] = self._made[index] = _MadeMessage(key, message, original, added)
-        self._characters += _size(key)
+        made = self._made[index] = _MadeMessage(_message_key(message), message, original, added)
+        self._new.append(made)
         return message
+
+    def _index_new(self) -> None:
+        """Index the messages of the last request, and drop the oldest of the others."""
+        # Only when messages come back: hashing a long text takes long, and a session may send only one request.
+        for made in self._new:
+            self._drop(made.key)
+            self._sent[made.key] = made
+            self._characters += _size(made.key)
+        self._new.clear()
+        entries, characters = self._limits
+        if len(self._sent) > entries or self._characters > characters:
+            last = {made.key for made in self._made_last.values()}
+            for key in [key for key in self._sent if key not in last]:
+                if len(self._sent) <= entries and self._characters <= characters:
+                    break
+                self._drop(key)
 
     def _drop(self, key: _Key) -> None:
         if self._sent.pop(key, None) is not None:

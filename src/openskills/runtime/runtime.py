@@ -14,7 +14,7 @@ from openskills.arguments import check_arguments
 from openskills.artifacts.open import open_artifact_store, open_object_store
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
-from openskills.concurrency import CrossLoopLock, shield_until_done
+from openskills.concurrency import CrossLoopLock
 from openskills.errors import ExecutorUnavailable, SkillError
 from openskills.executors.checkpoints import refresh_workspace, remove_checkpoints, save_workspace
 from openskills.executors.commands import CommandRules, CommandRunner, build_workspace_key, open_command_runner
@@ -129,7 +129,7 @@ class SkillRuntime:
                 yield opened
             finally:
                 opened.close()
-                await shield_until_done(opened.close_shell())
+                await opened.close_shell()
         finally:
             await self._sessions.release(shared, keep_commands=keep_commands)
 

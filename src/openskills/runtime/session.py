@@ -12,6 +12,7 @@ from openskills.artifacts.store import Scope
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.skill import Skill
 from openskills.catalog.snapshot import CatalogSnapshot
+from openskills.concurrency import shield_until_done
 from openskills.errors import InvalidArgument, SkillError
 from openskills.executors.commands import CommandRunner
 from openskills.executors.files.tree import choose_upload_name
@@ -297,9 +298,9 @@ class SkillSession:
         return [{"name": skill.name, "description": skill.description, "path": places[skill.name]} for skill in skills]
 
     async def close_shell(self) -> None:
-        """Kill the persistent shell of `shell`, if there is one."""
+        """Kill the persistent shell of `shell`, if there is one. Not interrupted by cancellation."""
         if self._shell is not None:
-            await self._shell.close()
+            await shield_until_done(self._shell.close())
 
     def _build_context(self) -> ToolContext:
         layer = self._overviews.get()

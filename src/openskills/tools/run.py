@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from openskills.catalog.skill import Skill
@@ -266,18 +267,34 @@ def build_output_spec(arguments: RunArguments, options: ToolOptions) -> OutputSp
         spec = OutputSpec(arguments.output_files)
     else:
         spec = _DEFAULT_SPEC
+    return _limit_outputs(
+        spec,
+        save=spec.save or arguments.save_as_artifacts or options.force_save,
+        prefix=spec.name_template or arguments.artifact_prefix,
+        # Otherwise, content is only read to find a primary output.
+        has_content=spec is not _DEFAULT_SPEC and not arguments.omit_inline_content,
+        primary_bytes=options.primary_bytes,
+        max_bytes=options.max_inline_bytes,
+    )
+
+
+# Most calls have the same options.
+@lru_cache(64)
+def _limit_outputs(
+    spec: OutputSpec, *, save: bool, prefix: str, has_content: bool, primary_bytes: int, max_bytes: int
+) -> OutputSpec:
     file_bytes, inline = spec.max_file_bytes, spec.inline
-    if spec is _DEFAULT_SPEC or arguments.omit_inline_content:
-        # Content is only read to find a primary output, which cannot be larger.
-        file_bytes = min(file_bytes, options.primary_bytes)
+    if not has_content:
+        # A primary output cannot be larger.
+        file_bytes = min(file_bytes, primary_bytes)
         inline = inline and file_bytes > 0
     # One byte more than fits, to notice that something was cut.
-    max_bytes = max(min(options.max_inline_bytes, spec.max_total_bytes) + 1, options.primary_bytes)
+    max_bytes = max(min(max_bytes, spec.max_total_bytes) + 1, primary_bytes)
     return replace(
         spec,
         inline=inline,
-        save=spec.save or arguments.save_as_artifacts or options.force_save,
-        name_template=spec.name_template or arguments.artifact_prefix,
+        save=save,
+        name_template=prefix,
         max_file_bytes=min(file_bytes, max_bytes),
         max_total_bytes=min(spec.max_total_bytes, max(max_bytes, _DEFAULT_SPEC.max_total_bytes)),
     )

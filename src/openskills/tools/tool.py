@@ -77,6 +77,7 @@ class Arguments(BaseModel):
 
 
 A = TypeVar("A", bound=Arguments)
+_WITHOUT_PACKAGES = {install: PackageOptions(install=install) for install in InstallMode}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,8 @@ class ToolOptions:
     def packages_for(self, skill: str) -> PackageOptions:
         """The packages of a skill's commands."""
         grants = self.grants_for(skill)
+        if not (self.with_packages or grants.packages or grants.npm or grants.venv):
+            return _WITHOUT_PACKAGES[InstallMode(self.install)]
         packages = PackageSet.parse(self.with_packages) | PackageSet(grants.packages, grants.npm)
         return PackageOptions(packages, grants.venv, InstallMode(self.install))
 

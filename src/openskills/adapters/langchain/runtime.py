@@ -4,8 +4,8 @@ A thread of the graph is a session of the runtime. `ask_by_interrupt` asks for a
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
@@ -256,21 +256,20 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
         """Add the skills and the loaded texts to the request."""
-        call = run(self._prepare(request))
+        call = run(self._prepare(request, self._find_scope(get_config(), request.state)))
         return call.build_response(handler(call.request))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> Any:
         """See `wrap_model_call`."""
-        state = cast("Mapping[str, Any]", request.state)
-        call = await self._find_home(get_config(), state).run(self._prepare(request))
+        scope = self._find_scope(get_config(), request.state)
+        call = await self._find_home(scope).run(self._prepare(request, scope))
         return call.build_response(await handler(call.request))
 
-    async def _prepare(self, request: ModelRequest[Any]) -> RuntimeModelCall:
-        state = cast("Mapping[str, Any]", request.state)
-        branch = Branch(state_from_channel(state.get(SKILLS)))
-        async with self._open_session(get_config(), state, branch) as session:
+    async def _prepare(self, request: ModelRequest[Any], scope: Scope) -> RuntimeModelCall:
+        branch = Branch(state_from_channel(cast("Mapping[str, Any]", request.state).get(SKILLS)))
+        async with self._open_session(scope, branch) as session:
             if not session.loaded_skills():
                 return prepare_call(request, session, branch, self._get_tools)
             # In a thread, because it may read files of loaded skills.
@@ -283,7 +282,7 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
         known = state_from_channel(state.get(SKILLS))
         # Calls of one message run in parallel; their order in it decides which is later.
         branch = Branch(replace(known, clock=known.clock + find_call_index(call_id, messages)))
-        async with self._open_session(runtime.config, state, branch) as session:
+        async with self._open_session(self._find_scope(runtime.config, state), branch) as session:
             # Simulate earlier calls, whose changes are in their own updates.
             for place, earlier in find_earlier_changes(call_id, messages):
                 await session.simulate_call(earlier["name"], earlier["args"], at=known.clock + place + 1)
@@ -294,24 +293,21 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
         return Command(update={"messages": [message], SKILLS: changes}) if changes else message
 
     def _find_call_home(self, runtime: CallRuntime) -> HomeLoop:
-        return self._find_home(runtime.config, cast("Mapping[str, Any]", runtime.state))
+        return self._find_home(self._find_scope(runtime.config, runtime.state))
 
-    def _find_home(self, config: RunnableConfig, state: Mapping[str, Any]) -> HomeLoop:
+    def _find_home(self, scope: Scope) -> HomeLoop:
         """The loop to run in: that of a running command of the thread, otherwise the current one."""
         # Only for async calls: a blocking call could wait for its own loop.
-        loop = self._runtime.find_loop(find_scope(config, state, self._app, self._user))
+        loop = self._runtime.find_loop(scope)
         return HomeLoop(loop or asyncio.get_running_loop())
 
-    @asynccontextmanager
-    async def _open_session(
-        self, config: RunnableConfig, state: Mapping[str, Any], branch: Branch
-    ) -> AsyncGenerator[SkillSession]:
-        scope = find_scope(config, state, self._app, self._user)
-        opened = self._runtime.session(
+    def _find_scope(self, config: RunnableConfig, state: object) -> Scope:
+        return find_scope(config, cast("Mapping[str, Any]", state), self._app, self._user)
+
+    def _open_session(self, scope: Scope, branch: Branch) -> AbstractAsyncContextManager[SkillSession]:
+        return self._runtime.session(
             scope.session, agent=self._agent, user=scope.user, app=scope.app, options=self._options, branch=branch
         )
-        async with opened as session:
-            yield session
 
     def _get_tools(self, session: SkillSession) -> dict[str, BaseTool]:
         """The tools as described for the current skills, cached by catalog snapshot."""
