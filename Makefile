@@ -23,7 +23,7 @@ demo: runtime ## see what OpenSkill does, in half a minute
 
 test: ## run all tests
 	@scripts/test_needs.sh $(if $(ARGS),,--all)
-	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(PY) -m pytest --workers $(WORKERS) $(ARGS)
 
 LONG_TESTS := tests/hostile tests/agent/test_crashes.py tests/artifacts/test_crash.py \
 	tests/host/test_openapi_conformance.py tests/session/test_durable_stores.py tests/benchmarks \
@@ -33,8 +33,8 @@ LONG_TESTS := tests/hostile tests/agent/test_crashes.py tests/artifacts/test_cra
 
 hostile: dev ## run the long forms of the hostile tests (an hour)
 	@OPENSKILL_HOSTILE=long scripts/system-packages.sh
-	@OPENSKILL_HOSTILE=long $(PY) -m pytest -n $(WORKERS) --dist worksteal --timeout=0 $(LONG_TESTS) $(ARGS)
-	@OPENSKILL_HOSTILE=long $(PY) -m pytest -n $(WORKERS) --dist worksteal --timeout=0 -m hypothesis $(ARGS)
+	@OPENSKILL_HOSTILE=long $(PY) -m pytest --workers $(WORKERS) --timeout=0 $(LONG_TESTS) $(ARGS)
+	@OPENSKILL_HOSTILE=long $(PY) -m pytest --workers $(WORKERS) --timeout=0 -m hypothesis $(ARGS)
 
 check: check-lint check-format check-types check-layers check-architecture ## run every gate: style, types, layers, architecture
 

@@ -21,6 +21,7 @@ from tests.servers.redis import redis_server as redis_server
 from tests.servers.s3 import s3_server as s3_server
 from tests.servers.warm_openskills import end_warm_openskills as end_warm_openskills
 from tests.servers.warm_openskills import warm_openskills as warm_openskills
+from tests.workers import count_workers, run_in_workers
 
 
 def has_room(directory: str, size: int) -> bool:
@@ -53,12 +54,26 @@ _ROOT = "needs root: "
 _MISSING = re.compile(r"needs the program '([^']+)'; on Debian: apt-get install ([\w.+-]+)")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The number of processes."""
+    parser.addoption("--workers", type=int, default=1, help="run tests in so many processes (tests/workers.py)")
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With several workers, start what is expensive early and few times."""
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    workers = count_workers(config)
     if workers > 1:
         items[:] = order_tests(items, workers, lambda item: item.nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the tests in several processes if that was asked for."""
+    workers = min(count_workers(session.config), len(session.items))
+    if workers < 2 or session.testsfailed or session.config.option.collectonly:
+        return None
+    return run_in_workers(session, workers)
 
 
 def pytest_collection_finish() -> None:

@@ -1,13 +1,15 @@
 """The order of tests for several workers: tests that share something expensive run first, each group in one worker.
 
-`pytest --dist worksteal` gives each worker an equal part of the list, in order. A worker that has finished its part
-takes tests from the end of another's. What stands at the beginning of a part therefore stays in one worker: a Ray
+`pytest --workers N` gives each worker an equal part of the list, in order. A worker that has finished its part takes
+tests from the end of another's. What stands at the beginning of a part therefore stays in one worker: a Ray
 cluster or a browser is started once, and the tests that take longest are not the last ones to run.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from tests.workers import split_evenly
 
 T = TypeVar("T")
 
@@ -69,11 +71,7 @@ def order_tests(
     tests: Sequence[T], workers: int, path_of: Callable[[T], str], groups: Iterable[Group] = GROUPS
 ) -> list[T]:
     """All tests, in parts for workers: each part begins with groups, and continues with others in their order."""
-    parts: list[_Part[T]] = []
-    for number in range(workers):
-        # As xdist divides them.
-        left = len(tests) - sum(part.size for part in parts)
-        parts.append(_Part(left // (workers - number)))
+    parts = [_Part[T](size) for size in split_evenly(len(tests), workers)]
     rest = list(tests)
     for group in sorted(groups, key=lambda group: -group.seconds):
         part = min(parts, key=lambda part: part.seconds)

@@ -10,17 +10,23 @@ from openskills.executors.environment import build_environment
 from openskills.executors.process import HostProcess
 from openskills.executors.protocol import Backend, Launcher, WorkspaceDirectory
 from openskills.executors.spec import Command, CommandResult, Limits
+from tests.workers import get_worker
 
-UID = 65002 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 8
-"""No user of any machine; the commands of tests run as it when the tests are run by root. Processes are counted by
-user, so those who test at the same time have each their own."""
 SKILL = "demo"
 QUICK = Limits(timeout=30.0)
 
 
+def get_uid() -> int:
+    """A user whom no machine has, as whom commands of tests run if root runs the tests.
+
+    Processes are counted by user, so each worker has its own.
+    """
+    return 65002 + get_worker() % 16
+
+
 def new_place(directory: Path, name: str = "one") -> WorkspaceDirectory:
     """A workspace as an executor would make it, with a skill of one script."""
-    place = WorkspaceDirectory(name, directory / "workspaces" / name / "tree", UID if os.geteuid() == 0 else None)
+    place = WorkspaceDirectory(name, directory / "workspaces" / name / "tree", get_uid() if os.geteuid() == 0 else None)
     skill = place.tree / "skills" / SKILL
     for path in (skill / ".venv", place.tree / "work", place.tree / "runs" / "run", place.tree / "out"):
         path.mkdir(parents=True)

@@ -312,6 +312,6 @@ def test_all_of_this_passes_in_a_virtual_machine_with_a_delegated_cgroup(
 ) -> None:
     for program in ("qemu-system-x86_64", "busybox"):
         require_program(program)
-    said = run_in_machine(tmp_path, user, f"-m pytest -q --color=no -p no:cacheprovider -p no:xdist {__file__}")
+    said = run_in_machine(tmp_path, user, f"-m pytest -q --color=no -p no:cacheprovider {__file__}")
     assert re.search(r"\n\d+ passed, .*skipped", said), said[-5000:]
     assert "delegated cgroup v2" not in said

@@ -10,7 +10,7 @@ from openskills.executors.programs.landlock import MIN_VERSION, get_version
 from openskills.executors.protocol import WorkspaceDirectory
 from openskills.executors.spec import Command, Isolation, Limits, TerminalSize
 from tests.conftest import skip_unless_root
-from tests.executors.boxes import QUICK, SKILL, UID, box, new_place
+from tests.executors.boxes import QUICK, SKILL, box, get_uid, new_place
 
 pytestmark = pytest.mark.skipif(get_version() < 6, reason="this kernel has no Landlock, or an older one")
 
@@ -136,4 +136,4 @@ async def test_nothing_is_run_as_root(tmp_path: Path) -> None:
     with pytest.raises(ExecutorUnavailable, match="as root"):
         await LandlockBackend().attach(WorkspaceDirectory(place.id, place.tree, None))
 
-    assert place.uid == UID
+    assert place.uid == get_uid()

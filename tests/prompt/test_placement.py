@@ -507,6 +507,14 @@ def test_a_conversation_may_be_continued_from_requests_as_well_as_from_what_was_
         assert request == placed_by(conversation, conversation.messages, placement)
 
 
+def test_a_request_is_built_anew_when_its_first_message_becomes_a_system_message() -> None:
+    conversation, memory = Conversation(LoadMode.SESSION), MessageMemory()
+    conversation.user("Hello")
+    placed_by(conversation, conversation.messages, memory=memory)
+    summary: list[Message] = [{"role": "system", "content": "So far: nothing"}]
+    assert placed_by(conversation, summary, memory=memory) == placed_by(conversation, summary)
+
+
 @EXAMPLES
 @given(st.data(), steps(), st.sampled_from(LoadMode), st.sampled_from(Placement), layers)
 def test_a_memory_that_reads_only_what_is_new_gives_the_same_requests_as_an_empty_one(

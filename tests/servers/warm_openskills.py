@@ -161,7 +161,7 @@ _kinds = {kind: _WarmProgram(kind) for kind in ("openskills", "script", "program
 @contextmanager
 def _started(kind: str) -> Generator[WarmOpenskills]:
     """A program that the workers of one run of pytest share; it ends when the last of them has ended."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid4().hex)
+    run = os.environ.get("OPENSKILL_TEST_RUN", uuid4().hex)
     directory = Path(tempfile.gettempdir(), f"openskills-warm-{kind}-{run[:16]}")
     address, users = directory / "calls", directory / "users"
     program: subprocess.Popen[bytes] | None = None

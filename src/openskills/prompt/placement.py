@@ -132,7 +132,9 @@ class MessageMemory:
     def keep(self, asked: object, given: GivenMessages, made: "PromptRequest", has_extra: bool) -> None:
         """Remember a request, and what it was made from."""
         count = count_system_messages(given.messages)
-        last = max([*self._made_before, count if has_extra else -1])
+        # A system message is inserted at the top only if the first message is not one.
+        first = 0 if _TOP in self._made_before else -1
+        last = max([*self._made_before, first, count if has_extra else -1])
         # A message in parts is made again each time.
         self._last = (asked, given.history, made, last) if len(self._made_before) == len(self._made_last) else None
 

@@ -29,7 +29,7 @@ from openskills.executors.files.descriptors import delete_tree
 from openskills.executors.protocol import WorkspaceDirectory
 from openskills.executors.spec import Command, EndReason, Isolation, Limits, TerminalSize
 from tests.conftest import RequireProgram, needs_root, skip_unless_root
-from tests.executors.boxes import QUICK, SKILL, UID, Box, box, new_place
+from tests.executors.boxes import QUICK, SKILL, Box, box, get_uid, new_place
 from tests.executors.open_place import open_place
 from tests.executors.running import eventually, read_until
 
@@ -520,7 +520,7 @@ as_root = needs_root("only root starts commands as somebody else")
 
 
 def as_somebody(*argv: str) -> list[str]:
-    return ["/usr/bin/setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", "--", *argv]
+    return ["/usr/bin/setpriv", "--reuid", str(get_uid()), "--regid", str(get_uid()), "--clear-groups", "--", *argv]
 
 
 def test_only_the_topmost_closed_directory_is_covered() -> None:
@@ -557,9 +557,9 @@ def test_only_the_user_of_a_workspace_may_pass_to_it(tmp_path: Path) -> None:
     tree = tmp_path / "workspaces" / "one" / "tree"
     tree.mkdir(parents=True)
     tree.parent.chmod(0o700)
-    allow_traversal(tree, UID)
+    allow_traversal(tree, get_uid())
     found = tree.parent.stat()
-    assert (found.st_gid, found.st_mode & 0o777) == (UID, 0o710)
+    assert (found.st_gid, found.st_mode & 0o777) == (get_uid(), 0o710)
     assert tree.parents[1].stat().st_mode & 0o001
 
 
