@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openskills.cli.output import CliProgress, Column, escape_line, pluralize, say, say_json, show_table, warn
+from openskills.cli.output import CliProgress, Column, Row, pluralize, say, say_json, show_table, warn
 from openskills.cli.parameters import Json, Text, argument, get_settings, option
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings, parse_seconds
@@ -171,26 +171,16 @@ def _is_empty(node: Mapping[str, Any]) -> bool:
 
 
 def _show_nodes(cluster: Mapping[str, Any]) -> None:
-    rows = [_describe_node(node) for node in cluster["nodes"]]
-    for id_, why in cluster["missing"].items():
-        rows.append((id_[:_SHOWN_ID], "", escape_line(f"unusable: {why}"), *[""] * 5))
+    rows: list[Row] = []
+    for node in cluster["nodes"]:
+        used = (f"{node[what]}/{node[f'max_{what}']}" for what in ("workspaces", "commands"))
+        others = (node["queued_commands"], node["stored_workspaces"], f"{node['seen_seconds_ago']:.1f}")
+        rows.append((node["node"][:_SHOWN_ID], node["address"], _describe_state(node), *used, *others))
+    rows += [(id_[:_SHOWN_ID], "", f"unusable: {why}", *[""] * 5) for id_, why in cluster["missing"].items()]
     numbers = ("workspaces", "commands", "waiting", "stored", "last report (s)")
     show_table((Column("node", "bold"), "address", Column("state", "cyan", wide=True), *numbers), rows)
     if cluster["queue"]:
         warn(f"{pluralize(cluster['queue'], 'workspace')} wait for capacity (at most {cluster['max_queue']})")
-
-
-def _describe_node(node: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        node["node"][:_SHOWN_ID],
-        escape_line(node["address"]),
-        escape_line(_describe_state(node)),
-        f"{node['workspaces']}/{node['max_workspaces']}",
-        f"{node['commands']}/{node['max_commands']}",
-        str(node["queued_commands"]),
-        str(node["stored_workspaces"]),
-        f"{node['seen_seconds_ago']:.1f}",
-    )
 
 
 def _describe_state(node: Mapping[str, Any]) -> str:
@@ -204,15 +194,9 @@ def _describe_state(node: Mapping[str, Any]) -> str:
 
 
 def _show_hosts(hosts: Sequence[Mapping[str, Any]]) -> None:
-    rows = [
-        (
-            escape_line(one["id"]),
-            "alive" if one["is_alive"] else "dead",
-            f"{one['seen_seconds_ago']:.1f}",
-            escape_line(one["machine"]),
-            str(one["pid"]),
-        )
-        for one in hosts
-    ]
+    rows: list[Row] = []
+    for one in hosts:
+        state = "alive" if one["is_alive"] else "dead"
+        rows.append((one["id"], state, f"{one['seen_seconds_ago']:.1f}", one["machine"], str(one["pid"])))
     columns = (Column("host process", "bold"), Column("state", "cyan"), "last heartbeat (s)", "machine", "pid")
     show_table(columns, rows, empty="no host uses the database")

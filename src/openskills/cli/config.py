@@ -200,9 +200,7 @@ def _skill_rows(entry: "RegistryEntry", settings: Settings, file: "ProjectFile |
 
 def _show_rows(rows: list[SettingRow]) -> None:
     columns = (Column("setting", "bold cyan"), Column("value", wide=True), Column("from"))
-    show_table(
-        columns, [(escape_line(row.name), escape_line(_to_text(row.value)), escape_line(row.why)) for row in rows]
-    )
+    show_table(columns, [(row.name, _to_text(row.value), row.why) for row in rows])
 
 
 def _to_text(value: object) -> str:

@@ -1,11 +1,12 @@
 """`openskills db`: check, migrate and copy the databases of a host."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import CliProgress, Column, escape_line, say, say_json, show_table, warn
+from openskills.cli.output import CliProgress, Column, Row, say, show_table, warn
 from openskills.cli.parameters import Json, Text, argument, get_settings
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings, parse_database
@@ -88,14 +89,11 @@ def copy(
         raise InvalidArgument("TO", "expected postgresql://user:password@host:port/database")
     with CliProgress("copying") as progress:
         done = copy_database(origin, place, settings, merge=merge, report=progress)
-    if as_json:
-        from dataclasses import asdict
-
-        say_json({"tables": [asdict(one) for one in done]})
-        return
     columns = (Column("database", "bold"), Column("table", "cyan"), "rows", "copied", "differing")
-    rows = [(one.component, one.table, f"{one.rows}", f"{one.copied}", f"{one.differing}") for one in done]
-    show_table(columns, rows)
+    rows = [(one.component, one.table, one.rows, one.copied, one.differing) for one in done]
+    show_table(columns, rows, json=as_json and {"tables": [asdict(one) for one in done]})
+    if as_json:
+        return
     replaced, differing = (sum(getattr(one, name) for one in done) for name in ("replaced", "differing"))
     if replaced:
         warn(f"{replaced:,} rows have characters that PostgreSQL cannot store; they were replaced by U+FFFD")
@@ -113,19 +111,13 @@ def _find_place(settings: Settings, url: str | None, field: str) -> "Path | Post
     if url is None:
         return find_database(settings)
     address, file = parse_database(url, field)
-    if file is not None:
-        return file
-    return parse_postgres_url(address or "", field)
+    return parse_postgres_url(address or "", field) if file is None else file
 
 
 def _show_states(states: "list[ComponentState]", *, as_json: bool) -> None:
-    if as_json:
-        say_json({"databases": [state.to_dict() for state in states]})
-        return
-    rows: list[tuple[str, ...]] = []
+    rows: list[Row] = []
     for state in states:
-        versions = (str(state.version), str(state.known))
-        if not state.rows:
-            rows.append((state.name, "(no tables)", "", *versions))
-        rows += [(state.name, escape_line(table), str(count), *versions) for table, count in state.rows.items()]
-    show_table((Column("database", "bold"), Column("table", "cyan"), "rows", "version", "known"), rows)
+        tables = state.rows or {"(no tables)": ""}
+        rows += [(state.name, table, count, state.version, state.known) for table, count in tables.items()]
+    columns = (Column("database", "bold"), Column("table", "cyan"), "rows", "version", "known")
+    show_table(columns, rows, json=as_json and {"databases": [state.to_dict() for state in states]})

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_json, warn
-from openskills.cli.parameters import Json, Paths, Skills, Text, Trust, argument, get_settings, option
-from openskills.cli.skills import display_path, open_catalog, report_sources
+from openskills.cli.output import CliProgress, escape_line, pluralize, say, warn
+from openskills.cli.parameters import Json, SourceOptions, Text, argument, option
+from openskills.cli.skills import display_path, open_sources, report_sources
 from openskills.errors import InvalidArgument, InvalidSkill, SkillError
 from openskills.filesystem import replace_public_file
 from openskills.paths import parse_relative
@@ -30,14 +30,12 @@ _DEFAULT_NAME = "openskills"
 def export(
     context: typer.Context,
     directory: Annotated[str, argument("DIR", "The directory to write to; created if it is missing.")],
-    paths: Paths = None,
-    skills: Skills = None,
+    sources: SourceOptions,
     name: Annotated[str, option("--name", "NAME", "The name of the marketplace and of the plugin.")] = _DEFAULT_NAME,
     url: Annotated[
         Text, option("--url", "URL", "Where DIR will be served: also write a marketplace.json with archives.")
     ] = None,
     mcp_url: Annotated[Text, option("--mcp-url", "URL", "Add this MCP server to the plugin with all skills.")] = None,
-    trust: Trust = False,
     strict: Annotated[bool, typer.Option("--strict", help="Write nothing if a skill has to be left out.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -69,7 +67,7 @@ def export(
     url = None if url is None else parse_base_url(url, "--url")
     mcp_url = None if mcp_url is None else parse_base_url(mcp_url, "--mcp-url")
     target = ExportDirectory.open(Path(directory))
-    catalog = open_catalog([*(paths or ()), *(skills or ())], get_settings(context), trusted=trust)
+    catalog = open_sources(context, sources)
     report_sources(catalog.snapshot)
     with CliProgress("exporting skills") as progress:
         found = SkillPublisher(catalog).collect(progress)
@@ -93,16 +91,17 @@ def _check_not_inside(directory: Path, found: "Publication") -> None:
 
 
 def _print_result(target: "ExportDirectory", found: "Publication", as_json: bool) -> None:
-    if as_json:
-        skills = [{"name": one.name, "team": one.team, "digest": one.digest} for one in found.skills.values()]
-        left_out = [{"name": one.name, "path": one.path, "reason": one.reason} for one in found.left_out]
-        counts = {"written": target.written, "unchanged": target.unchanged, "removed": target.removed}
-        say_json({"directory": str(target.path), "skills": skills, "left_out": left_out, "files": counts})
-        return
-    counts = f"{target.written:,} written, {target.unchanged:,} unchanged, {target.removed:,} removed"
-    skills = pluralize(len(found.skills), "skill")
+    counts = {"written": target.written, "unchanged": target.unchanged, "removed": target.removed}
+    result = {
+        "directory": str(target.path),
+        "skills": [{"name": one.name, "team": one.team, "digest": one.digest} for one in found.skills.values()],
+        "left_out": [{"name": one.name, "path": one.path, "reason": one.reason} for one in found.left_out],
+        "files": counts,
+    }
     left_out = f", {len(found.left_out):,} left out" if found.left_out else ""
-    say((f"exported {skills} to {display_path(str(target.path))}", "bold green"), f"{left_out} (files: {counts})")
+    files = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+    exported = f"exported {pluralize(len(found.skills), 'skill')} to {display_path(str(target.path))}"
+    say((exported, "bold green"), f"{left_out} (files: {files})", json=as_json and result)
 
 
 def _collect_files(found: "Publication", name: str, url: str | None, mcp_url: str) -> "list[FileContent]":

@@ -13,9 +13,9 @@ import typer
 
 from openskills.cli.mcp_config import CLIENTS, ServerEntry, find_config_file, merge_config, render_config
 from openskills.cli.output import ask, escape_line, say_text, warn
-from openskills.cli.parameters import Executor, Paths, Skills, Text, Trust, check_choice, get_settings, option
+from openskills.cli.parameters import Executor, SourceOptions, Text, check_choice, get_settings, option
 from openskills.cli.sessions import complete_session
-from openskills.cli.skills import open_catalog, report_sources
+from openskills.cli.skills import open_sources, report_sources
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.settings import Settings
 
@@ -30,8 +30,7 @@ _NAME = "openskills"
 
 def mcp(
     context: typer.Context,
-    paths: Paths = None,
-    skills: Skills = None,
+    options: SourceOptions,
     tools: Annotated[
         str, option("--tools", "WHICH", "session (load and run skills), hosted (skills as tools) or both.")
     ] = "session",
@@ -47,7 +46,6 @@ def mcp(
             autocompletion=complete_session,
         ),
     ] = None,
-    trust: Trust = False,
     print_config: Annotated[
         Text, option("--print-config", "CLIENT", f"Print the configuration of {', '.join(CLIENTS)}.")
     ] = None,
@@ -74,7 +72,7 @@ def mcp(
     import asyncio
 
     settings = get_settings(context)
-    sources = [*(paths or ()), *(skills or ())]
+    sources = options.addresses
     check_choice("--tools", tools, _TOOLS)
     if profile is not None:
         check_choice("--profile", profile, _PROFILES)
@@ -83,7 +81,7 @@ def mcp(
         if url is not None or yes:
             raise InvalidArgument("--url" if url else "--yes", "needs --print-config or --install")
         # Stdin and stdout belong to the client, so nobody can be asked.
-        catalog = open_catalog(sources, settings, trusted=trust, asking=False)
+        catalog = open_sources(context, options, asking=False)
         report_sources(catalog.snapshot)
         if sources and not catalog.skills and tools == "session":
             raise InvalidArgument(

@@ -1,16 +1,18 @@
 """Parameters of the commands, and their help.
 
 `QuickCommand` and `QuickGroup` keep typer from importing pydantic for parameters that need no conversion, and print
-plain help.
+plain help. `expand_options` lets commands share groups of options: dataclasses such as `SourceOptions`.
 """
 
+import functools
 import inspect
 import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -34,6 +36,30 @@ def option(names: str, metavar: str, help: str, **more: Any) -> Any:  # noqa: A0
 def argument(metavar: str, help: str, **more: Any) -> Any:  # noqa: A002
     """`typer.Argument`."""
     return typer.Argument(metavar=metavar, help=help, **more)
+
+
+def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with the fields of a dataclass as its parameters, instead of a parameter of that type."""
+    given = inspect.signature(command).parameters.values()
+    groups = {one.name: cast("type[Any]", one.annotation) for one in given if is_dataclass(one.annotation)}
+    if not groups:
+        return command
+    expanded: list[inspect.Parameter] = []
+    for one in (one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in given):
+        if one.name not in groups:
+            expanded.append(one)
+            continue
+        hints, own = get_type_hints(groups[one.name], include_extras=True), fields(groups[one.name])
+        expanded += [one.replace(name=f.name, default=f.default, annotation=hints[f.name]) for f in own]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> Any:
+        for name, group in groups.items():
+            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+        return command(**values)
+
+    vars(run)["__signature__"] = inspect.Signature(expanded)
+    return run
 
 
 class QuickCommand(TyperCommand):
@@ -174,6 +200,25 @@ Paths = Annotated[
     Many, typer.Argument(metavar="PATH", help=_SOURCES, show_default="the standard directories and SKILLS_ROOT")
 ]
 Skills = Annotated[Many, option("--skills", "PATH", "A source of skills: a directory, an archive, a URL, ...")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Trust the project's skills, its project file and MCP servers for this run.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Where the skills of a command are."""
+
+    paths: Paths = None
+    skills: Skills = None
+    trust: Trust = False
+
+    @property
+    def addresses(self) -> list[str]:
+        """The given sources, if any."""
+        return [*(self.paths or ()), *(self.skills or ())]
+
+
 _FOLDERS = "A skill's folder, its SKILL.md, or a directory of skills."
 Folders = Annotated[Many, typer.Argument(metavar="PATH", help=_FOLDERS)]
 FoldersOption = Annotated[Many, option("--skills", "PATH", "The same as PATH.")]
@@ -187,10 +232,8 @@ def join_folders(paths: list[str] | None, skills: list[str] | None) -> list[str]
     return folders
 
 
-Trust = Annotated[
-    bool, typer.Option("--trust", help="Trust the project's skills, its project file and MCP servers for this run.")
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Project = Annotated[
     Text,
     option("--project", "FILE", "The project file, or off.", show_default="openskills.toml, here or in a parent"),
@@ -224,54 +267,52 @@ def check_choice(field: str, value: str, known: Sequence[str]) -> None:
         raise InvalidArgument(field, f"{value[:50]!r} is not one of {', '.join(known)}")
 
 
-def parse_install(install: str | None) -> str:
-    """The value of `Install`."""
-    if install is None:
-        from openskills.cli.output import can_ask
+@dataclass(frozen=True, slots=True)
+class GrantOptions:
+    """What commands of skills may use."""
 
-        return "ask" if can_ask() else "never"
-    if install not in ("ask", "never", "always"):
-        raise InvalidArgument("--install", f"unknown value {install!r}; use ask, never or always")
-    return install
+    network: Network = None
+    secret: Secret = None
+    env: Env = None
+    timeout: CommandTimeout = None
+    packages: With = None
+    venv: Venv = None
+    install: Install = None
+    project: Project = None
+    trust: Trust = False
 
+    def parse_install(self, *, can_ask: bool) -> str:
+        """The value of `--install`; its default depends on whether somebody can be asked."""
+        install = self.install if self.install is not None else "ask" if can_ask else "never"
+        if install not in ("ask", "never", "always"):
+            raise InvalidArgument("--install", f"unknown value {install!r}; use ask, never or always")
+        return install
 
-def parse_grants(
-    network: Many,
-    secret: Many,
-    env: Many,
-    timeout: str | None,
-    settings: Settings,
-    *,
-    packages: Many = None,
-    venv: str | None = None,
-) -> "SkillGrants":
-    """The values of `Network`, `Secret`, `Env`, `CommandTimeout`, `With` and `Venv`.
+    def parse(self, settings: Settings) -> "SkillGrants":
+        """The grants of the command line. Raises `InvalidArgument` that names the option."""
+        from openskills.executors.environment import check_grants
+        from openskills.executors.staging.packages import PackageSet
+        from openskills.project import MAX_SECONDS, SkillGrants
 
-    Raises `InvalidArgument` that names the option.
-    """
-    from openskills.executors.environment import check_grants
-    from openskills.executors.staging.packages import PackageSet
-    from openskills.project import MAX_SECONDS, SkillGrants
-
-    unset = [name for name in secret or () if not settings.environment.get(name)]
-    if unset:
-        raise InvalidArgument("--secret", f"no value for {', '.join(unset)}; set it in your environment")
-    seconds = None if timeout is None else parse_seconds(timeout, "--timeout")
-    if seconds is not None and not 0 < seconds < MAX_SECONDS:
-        raise InvalidArgument("--timeout", f"invalid number of seconds: {seconds:g}; use a value such as 30")
-    variables = dict(map(_split_assignment, env or ()))
-    wanted = PackageSet.parse(packages or ())
-    grants = SkillGrants(
-        tuple(network or ()),
-        tuple(dict.fromkeys(secret or ())),
-        variables,
-        seconds,
-        packages=wanted.python,
-        npm=wanted.npm,
-        venv=Path(venv).expanduser().absolute() if venv else None,
-    )
-    check_grants(grants)
-    return grants
+        unset = [name for name in self.secret or () if not settings.environment.get(name)]
+        if unset:
+            raise InvalidArgument("--secret", f"no value for {', '.join(unset)}; set it in your environment")
+        seconds = None if self.timeout is None else parse_seconds(self.timeout, "--timeout")
+        if seconds is not None and not 0 < seconds < MAX_SECONDS:
+            raise InvalidArgument("--timeout", f"invalid number of seconds: {seconds:g}; use a value such as 30")
+        variables = parse_env(self.env)
+        wanted = PackageSet.parse(self.packages or ())
+        grants = SkillGrants(
+            tuple(self.network or ()),
+            tuple(dict.fromkeys(self.secret or ())),
+            variables,
+            seconds,
+            packages=wanted.python,
+            npm=wanted.npm,
+            venv=Path(self.venv).expanduser().absolute() if self.venv else None,
+        )
+        check_grants(grants)
+        return grants
 
 
 def parse_env(given: Many) -> dict[str, str]:

@@ -4,15 +4,16 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
 
 import typer
 
-from openskills.cli.output import CliProgress, Column, escape_line, say_json, say_text, show_table
+from openskills.cli.output import CliProgress, Column, Row, escape_line, say_text, show_table
 from openskills.cli.parameters import HostUrl, Json, Text, argument, get_settings, option
 from openskills.errors import Forbidden, HostUnavailable, InvalidArgument, SkillError, Unauthorized, UnknownSkill
 from openskills.settings import Settings
@@ -172,11 +173,9 @@ def push(
         archive = Path(scratch, f"{name}.zip")
         digest, _ = pack_folder(folder, name, archive)
         pushed = _upload(remote, archive, f"sha256:{digest}")
-    if as_json:
-        say_json(pushed)
-        return
     state = "uploaded" if pushed["uploaded"] else "unchanged"
-    say_text(f"{state} {escape_line(name)} version {pushed['version']} ({pushed['skill_id']})")
+    text = f"{state} {escape_line(name)} version {pushed['version']} ({pushed['skill_id']})"
+    say_text(text, json=as_json and pushed)
 
 
 def _upload(remote: RemoteSkills, archive: Path, digest: str) -> dict[str, Any]:
@@ -242,10 +241,7 @@ def pull(
                 raise InvalidArgument("--force", _describe_changes(target, fresh))
         _replace(target, fresh)
     result = {"path": str(target), "skill_id": skill["id"], "version": found["version"], "digest": digest}
-    if as_json:
-        say_json(result)
-        return
-    say_text(f"{target}: version {found['version']}, {digest}")
+    say_text(f"{target}: version {found['version']}, {digest}", json=as_json and result)
 
 
 def _hash_folder(folder: Path, scratch: Path) -> str:
@@ -298,17 +294,10 @@ def versions(context: typer.Context, name: Name, url: HostUrl = None, as_json: J
     with open_remote(url, get_settings(context)) as remote:
         skill = remote.find(name)
         found = list(remote.list_all(f"/v1/skills/{skill['id']}/versions"))
-    if as_json:
-        say_json({"skill": skill, "versions": found})
-        return
+    rows: list[Row] = []
+    for one in found:
+        created = datetime.fromtimestamp(int(one.get("created_at") or 0), UTC).isoformat(timespec="seconds")
+        number, texts = str(one.get("version")), (str(one.get(key) or "") for key in ("digest", "description"))
+        rows.append((number, "default" if number == str(skill.get("default_version")) else "", created, *texts))
     columns = (Column("version", "bold cyan"), "default", "created", "digest", Column("description", wide=True))
-    show_table(columns, [_version_cells(one, str(skill.get("default_version"))) for one in found], empty="no versions")
-
-
-def _version_cells(version: Mapping[str, Any], default: str) -> tuple[str, ...]:
-    from datetime import UTC, datetime
-
-    created = datetime.fromtimestamp(int(version.get("created_at") or 0), UTC).isoformat(timespec="seconds")
-    number = str(version.get("version"))
-    texts = (str(version.get("digest") or ""), str(version.get("description") or ""))
-    return (escape_line(number), "default" if number == default else "", created, *map(escape_line, texts))
+    show_table(columns, rows, "no versions", as_json and {"skill": skill, "versions": found})

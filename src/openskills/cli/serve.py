@@ -15,39 +15,40 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from openskills.cli.output import CliProgress, Column, escape_line, pluralize, say, say_json, say_text, show_table, warn
+from openskills.cli.output import (
+    CliProgress,
+    Column,
+    Row,
+    escape_line,
+    escape_lines,
+    pluralize,
+    say,
+    say_json,
+    say_text,
+    show_table,
+    warn,
+)
 from openskills.cli.parameters import (
-    CommandTimeout,
-    Env,
+    GrantOptions,
     HostUrl,
-    Install,
     Json,
     Many,
-    Network,
-    Project,
-    Secret,
     Text,
-    Trust,
-    Venv,
-    With,
     argument,
     check_choice,
     get_settings,
     option,
     parse_env,
-    parse_grants,
-    parse_install,
 )
 from openskills.cli.trust import collect_grants
 from openskills.cli.ui import greet_console
 from openskills.errors import InvalidArgument, MissingExtra
-from openskills.paths import to_printable
 from openskills.settings import PUBLISH_MODES, Settings, parse_base_url, parse_database, parse_seconds
 from openskills.sync import run
 
 if TYPE_CHECKING:
     from openskills.host.auth import StoredKey
-    from openskills.host.history import History, RunRecord
+    from openskills.host.history import History
     from openskills.host.keys import KeyFile, KeyTable
     from openskills.host.registry.registry import Registry
     from openskills.host.runs import Runs
@@ -61,6 +62,7 @@ _STYLES = {"ready": "green", "broken": "bold red", "unavailable": "yellow"}
 
 def serve(
     context: typer.Context,
+    given: GrantOptions,
     paths: Annotated[Many, argument("PATH", "SKILL.md folders to serve, as --skills.")] = None,
     host: Annotated[str, option("--host", "ADDRESS", "The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
@@ -78,15 +80,6 @@ def serve(
         ),
     ] = "never",
     executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, local or ray.")] = None,
-    network: Network = None,
-    secret: Secret = None,
-    env: Env = None,
-    timeout: CommandTimeout = None,
-    packages: With = None,
-    venv: Venv = None,
-    install: Install = None,
-    project: Project = None,
-    trust: Trust = False,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Allow all requests without a key.")] = False,
     concurrency: Annotated[
         int | None, option("--concurrency", "N", "Maximum number of concurrent invocations.", min=1)
@@ -147,7 +140,7 @@ def serve(
     if publish is not None:
         check_choice("--publish", publish, PUBLISH_MODES)
     settings = get_settings(context)
-    own = parse_grants(network, secret, env, timeout, settings, packages=packages, venv=venv)
+    own = given.parse(settings)
     settings = replace(
         settings,
         executor=executor or settings.executor,
@@ -169,9 +162,9 @@ def serve(
     options = HostOptions(
         manifests=tuple(map(Path, manifests or ())),
         skills=tuple(map(Path, [*(paths or ()), *(skills or ())])),
-        grants=collect_grants(own, project, settings, trusted=trust),
+        grants=collect_grants(own, given, settings),
         read_help=derive_schemas == "help",
-        install="never" if parse_install(install) == "ask" else parse_install(install),
+        install="always" if given.parse_install(can_ask=False) == "always" else "never",
         json_log="-" if json_log is None else json_log,
         text_log=json_log is None and sys.stdout.isatty(),
         workers=workers,
@@ -179,7 +172,7 @@ def serve(
         drain_delay=drain_delay,
         mcp_tools=mcp_tools,
         console=console,
-        trusted=trust,
+        trusted=given.trust,
     )
     check_choice("--mcp-tools", mcp_tools, MCP_TOOLS)
     if mcp_tools == "session" and workers > 1:
@@ -205,7 +198,7 @@ def serve(
     warn("stopped")
 
 
-def use_keys(context: typer.Context, work: "Callable[[KeyFile | KeyTable], Awaitable[T]]") -> T:
+def _use_keys(context: typer.Context, work: "Callable[[KeyFile | KeyTable], Awaitable[T]]") -> T:
     """Do something with the keys: those of the file, or of the database that several hosts share."""
     from openskills.host.keys import open_key_store
 
@@ -323,12 +316,10 @@ def new(
     key, stored = create_key(name, now=datetime.now(UTC), lifetime=lifetime)
     limits: dict[str, Any] = {**parse_limits(limit or ())}
     stored = replace(stored, scopes=tuple(scope or ("*",)), role=role, **limits)
-    use_keys(context, lambda keys: keys.add(stored))
-    if as_json:
-        say_json({"key": key, **_key_json(stored)})
-        return
-    say_text(key)
-    warn(f"this key of {name!r} is not shown again; send it as: Authorization: Bearer {key[:8]}...")
+    _use_keys(context, lambda keys: keys.add(stored))
+    say_text(key, json=as_json and {"key": key, **_key_json(stored)})
+    if not as_json:
+        warn(f"this key of {name!r} is not shown again; send it as: Authorization: Bearer {key[:8]}...")
 
 
 @keys_app.command("list")
@@ -338,14 +329,20 @@ def list_keys(context: typer.Context, as_json: Json = False) -> None:
     In a pipe each key is one line of tab-separated fields: name, prefix, scopes, limits, creation and expiry (UTC),
     and role.
     """
-    found = use_keys(context, lambda keys: keys.list())
-    if as_json:
-        say_json({"keys": [_key_json(key) for key in found]})
-        return
+    found = _use_keys(context, lambda keys: keys.list())
+    rows: list[Row] = []
+    for key in found:
+        is_expired = key.expires_at is not None and key.expires_at <= time.time()
+        expires = "expired" if is_expired else (key.expires or "never")[:10]
+        times = ((key.created[:10], key.created), (expires, key.expires or ""))
+        rows.append((key.name, key.hint, " ".join(key.scopes), key.describe_limits(), *times, key.role))
     titles = ("limits", "created", "expires", "role")
-    columns = (Column("key", "bold cyan"), "prefix", Column("scopes", wide=True), *titles)
-    rows = [_key_cells(key, short=sys.stdout.isatty()) for key in found]
-    show_table(columns, rows, empty="no keys; `openskills keys new NAME` creates one")
+    show_table(
+        (Column("key", "bold cyan"), "prefix", Column("scopes", wide=True), *titles),
+        rows,
+        empty="no keys; `openskills keys new NAME` creates one",
+        json=as_json and {"keys": [_key_json(key) for key in found]},
+    )
 
 
 @keys_app.command("rotate")
@@ -357,12 +354,10 @@ def rotate(context: typer.Context, name: Name, as_json: Json = False) -> None:
     Example:
       openskills keys rotate ci
     """
-    key, stored = use_keys(context, lambda keys: keys.rotate(name, now=datetime.now(UTC)))
-    if as_json:
-        say_json({"key": key, **_key_json(stored)})
-        return
-    say_text(key)
-    warn(f"this key of {escape_line(name)!r} is not shown again; the previous one is refused from now on")
+    key, stored = _use_keys(context, lambda keys: keys.rotate(name, now=datetime.now(UTC)))
+    say_text(key, json=as_json and {"key": key, **_key_json(stored)})
+    if not as_json:
+        warn(f"this key of {escape_line(name)!r} is not shown again; the previous one is refused from now on")
 
 
 @keys_app.command("scope")
@@ -377,7 +372,7 @@ def scope(
     Example:
       openskills keys scope ci 'file_*' echo
     """
-    stored = use_keys(context, lambda keys: keys.change_scopes(name, scopes))
+    stored = _use_keys(context, lambda keys: keys.change_scopes(name, scopes))
     if as_json:
         say_json(_key_json(stored))
         return
@@ -399,19 +394,8 @@ def revoke(
     async def revoke_all(keys: "KeyFile | KeyTable") -> "list[StoredKey]":
         return [await keys.revoke(name) for name in dict.fromkeys(names)]
 
-    done = use_keys(context, revoke_all)
-    if as_json:
-        say_json({"revoked": [key.name for key in done]})
-        return
-    say(f"revoked {', '.join(escape_line(key.name) for key in done)}")
-
-
-def _key_cells(key: "StoredKey", *, short: bool) -> tuple[str, ...]:
-    created, expires = key.created, key.expires or ""
-    if short:
-        is_expired = key.expires_at is not None and key.expires_at <= datetime.now(UTC).timestamp()
-        created, expires = created[:10], "expired" if is_expired else expires[:10] or "never"
-    return escape_line(key.name), key.hint, " ".join(key.scopes), key.describe_limits(), created, expires, key.role
+    done = [key.name for key in _use_keys(context, revoke_all)]
+    say(f"revoked {', '.join(map(escape_line, done))}", json=as_json and {"revoked": done})
 
 
 def _key_json(key: "StoredKey") -> dict[str, object]:
@@ -466,12 +450,18 @@ def list_runs(
     history = _open_history(get_settings(context))
     wanted = RunFilter(skill, state, who, earliest, text=text, before=before, failed=failed)
     found = run(history.list(wanted, limit=limit))
-    if as_json:
-        say_json({"runs": [record.to_dict() for record in found]})
-        return
-    titles = ("began", "skill", "runner", "who", "code", "ms", "trace")
-    columns = (Column("run", "bold cyan"), *titles, Column("message", wide=True))
-    show_table(columns, [_run_cells(record, short=sys.stdout.isatty()) for record in found], empty="no runs found")
+    rows: list[Row] = []
+    for one in found:
+        began = (_format_time(one.began), datetime.fromtimestamp(one.began, UTC).isoformat(timespec="milliseconds"))
+        numbers = (str(one.code), f"{one.latency_ms:.1f}", (None, one.trace_id))
+        rows.append((one.id, began, one.skill_id, one.runner_type, one.who, *numbers, one.message))
+    titles = ("began", "skill", "runner", "who", "code", "ms")
+    show_table(
+        (Column("run", "bold cyan"), *titles, Column("message", wide=True)),
+        rows,
+        empty="no runs found",
+        json=as_json and {"runs": [record.to_dict() for record in found]},
+    )
 
 
 @runs_app.command("show")
@@ -519,8 +509,7 @@ async def _follow_run(runs: "Runs", run_id: str, after: int, *, as_json: bool) -
             elif event.kind == "result":
                 warn("done" if data["error"] is None else escape_line(str(data["error"]["message"])))
             elif event.kind in {"stdout", "stderr"}:
-                lines = str(data.get("text", "")).split("\n")
-                shown = "\n".join("\t".join(map(to_printable, line.removesuffix("\r").split("\t"))) for line in lines)
+                shown = escape_lines(str(data.get("text", "")))
                 stream = sys.stdout if event.kind == "stdout" else sys.stderr
                 stream.write(shown if data.get("raw") else f"{shown}\n")
             else:
@@ -568,10 +557,7 @@ def again(
             return (await client.run_again(run_id, env=parse_env(env))).id
 
     started = run(start_again())
-    if as_json:
-        say_json({"id": started})
-    else:
-        say_text(started)
+    say_text(started, json=as_json and {"id": started})
 
 
 @runs_app.command("compare")
@@ -616,20 +602,17 @@ def stats(
     history = _open_history(get_settings(context))
     earliest = now - parse_seconds(since, "--since")
     found = run(history.series(RunFilter(skill), since=earliest, until=now, buckets=buckets))
-    if as_json:
-        say_json({"seconds": (now - earliest) / buckets, "series": [one.to_dict() for one in found]})
-        return
+    rows: list[Row] = []
+    for one in found:
+        latencies = ("" if value is None else f"{value:.1f}" for value in (one.p50_ms, one.p95_ms))
+        rows.append((_format_time(one.began), one.calls, one.errors, *latencies))
     columns = (Column("from", "bold"), "calls", "errors", "p50 ms", "p95 ms")
-    rows = [
-        (
-            datetime.fromtimestamp(one.began).astimezone().strftime("%m-%d %H:%M:%S"),
-            str(one.calls),
-            str(one.errors),
-            *("" if value is None else f"{value:.1f}" for value in (one.p50_ms, one.p95_ms)),
-        )
-        for one in found
-    ]
-    show_table(columns, rows)
+    seconds = (now - earliest) / buckets
+    show_table(columns, rows, json=as_json and {"seconds": seconds, "series": [one.to_dict() for one in found]})
+
+
+def _format_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%m-%d %H:%M:%S")
 
 
 def _use_runs(context: typer.Context, work: "Callable[[Runs], Awaitable[T]]") -> T:
@@ -660,12 +643,3 @@ def _open_history(settings: Settings) -> "History":
     if settings.host_history is None:
         raise InvalidArgument("OPENSKILL_HOST_HISTORY", "is `off`, so no history is recorded")
     return History(find_history(settings), journal=settings.state_dir / "host.db")
-
-
-def _run_cells(record: "RunRecord", *, short: bool) -> tuple[str, ...]:
-    began = datetime.fromtimestamp(record.began, UTC)
-    shown = began.astimezone().strftime("%m-%d %H:%M:%S") if short else began.isoformat(timespec="milliseconds")
-    texts = map(escape_line, (record.skill_id, record.runner_type, record.who))
-    numbers = (str(record.code), f"{record.latency_ms:.1f}")
-    trace_id = "" if short else escape_line(record.trace_id)
-    return (record.id, shown, *texts, *numbers, trace_id, escape_line(record.message))

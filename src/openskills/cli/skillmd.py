@@ -186,10 +186,8 @@ def to_prompt(
         except InvalidSkill as error:
             print_reference_error(error)
             failed = True
-    if as_json:
-        say_json({"skills": entries})
-    else:
-        say_text("\n".join(["<available_skills>", *map(_format_entry, entries), "</available_skills>"]))
+    xml = "\n".join(["<available_skills>", *map(_format_entry, entries), "</available_skills>"])
+    say_text(xml, json=as_json and {"skills": entries})
     if failed:
         raise typer.Exit(1)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from openskills.cli.output import can_ask, escape_line, pluralize, read_reply, say, say_json, warn
-from openskills.cli.parameters import Json, Project, argument, get_settings
+from openskills.cli.parameters import GrantOptions, Json, Project, argument, get_settings
 from openskills.cli.skills import (
     ask_to_use_skills,
     display_folder,
@@ -282,7 +282,7 @@ _MAX_LISTED = 1_000
 
 
 def collect_grants(
-    own: "SkillGrants", choice: str | None, settings: Settings, *, trusted: bool, skill: str | None = None
+    own: "SkillGrants", options: GrantOptions, settings: Settings, skill: str | None = None
 ) -> "dict[str, SkillGrants]":
     """The grants of the command line, over those of the project file if the user trusts it, by skill.
 
@@ -292,13 +292,13 @@ def collect_grants(
     from openskills.catalog.trust import TrustStore
     from openskills.project import open_project, override_grants
 
-    project = open_project(choice, settings)
+    project = open_project(options.project, settings)
     grants: dict[str, SkillGrants] = {}
     if project is not None and (granted := project.describe_grants()):
-        if trusted or TrustStore(settings.config_dir).is_trusted(project.path, project.digest):
+        if options.trust or TrustStore(settings.config_dir).is_trusted(project.path, project.digest):
             grants = _check_project_grants(project, settings, skill)
         else:
-            named = "" if choice is None else f" --project {choice}"
+            named = "" if options.project is None else f" --project {options.project}"
             listed = "; ".join(granted)
             listed = listed if len(listed) <= _MAX_LISTED else f"{listed[:_MAX_LISTED]}…"
             why = f"not trusted yet, or changed since, so it grants nothing ({listed})"

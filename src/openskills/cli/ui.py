@@ -9,16 +9,26 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from openskills.cli.output import Column, escape_line, say, say_json, say_text, show_table, warn
-from openskills.cli.parameters import FoldersOption, Json, Many, Text, Trust, argument, get_settings, option
+from openskills.cli.output import Column, Row, escape_line, say, say_text, show_table, warn
+from openskills.cli.parameters import (
+    FoldersOption,
+    GrantOptions,
+    Json,
+    Many,
+    Text,
+    Trust,
+    argument,
+    get_settings,
+    option,
+)
 from openskills.cli.remote import open_remote
-from openskills.cli.workspaces import format_duration
+from openskills.cli.workspaces import to_age_cell
 from openskills.errors import InvalidArgument, MissingExtra, SkillError
 from openskills.settings import Settings
 from openskills.sync import run
 
 if TYPE_CHECKING:
-    from openskills.host.console.access import ConsoleSession, ConsoleSessions
+    from openskills.host.console.access import ConsoleSessions
 
 DEFAULT_PORT = 8000
 _ADDRESS = "127.0.0.1"
@@ -60,7 +70,7 @@ def ui(
 
     options = HostOptions(
         skills=tuple(map(Path, [*(paths or ()), *(skills or ())])),
-        grants=collect_grants(SkillGrants(), None, settings, trusted=trust),
+        grants=collect_grants(SkillGrants(), GrantOptions(trust=trust), settings),
         json_log="",
         trusted=trust,
         preload=True,
@@ -110,10 +120,7 @@ def link(context: typer.Context, url: Url = None, as_json: Json = False) -> None
     """
     settings = get_settings(context)
     address = f"{(url or settings.http_base_url).rstrip('/')}/?token={create_link(settings)}"
-    if as_json:
-        say_json({"url": address})
-    else:
-        say_text(address)
+    say_text(address, json=as_json and {"url": address})
 
 
 @app.command("sessions")
@@ -124,11 +131,12 @@ def sessions(context: typer.Context, as_json: Json = False) -> None:
     and browser.
     """
     found = _use_sessions(get_settings(context), lambda store: store.list())
-    if as_json:
-        say_json({"sessions": [one.to_dict() for one in found]})
-        return
     columns = ("session", "key", "role", "created", "used", "address", Column("browser", wide=True))
-    show_table(columns, [_session_cells(one) for one in found], empty="no sessions")
+    rows: list[Row] = []
+    for one in found:
+        ages = (to_age_cell(time.time() - at) for at in (one.created, one.used))
+        rows.append((one.id, one.key or "", one.role, *ages, one.address, one.browser))
+    show_table(columns, rows, "no sessions", as_json and {"sessions": [one.to_dict() for one in found]})
 
 
 @app.command("end")
@@ -142,12 +150,10 @@ def end(
     Example:
       openskills console end 3f1c0a9b2d4e
     """
-    for session_id in dict.fromkeys(ids):
+    ended = list(dict.fromkeys(ids))
+    for session_id in ended:
         _use_sessions(get_settings(context), lambda store, wanted=session_id: store.end(wanted))
-    if as_json:
-        say_json({"ended": list(dict.fromkeys(ids))})
-    else:
-        say(f"ended {', '.join(map(escape_line, dict.fromkeys(ids)))}")
+    say(f"ended {', '.join(map(escape_line, ended))}", json=as_json and {"ended": ended})
 
 
 @app.command("reload")
@@ -161,18 +167,8 @@ def reload(context: typer.Context, url: Url = None, as_json: Json = False) -> No
     """
     with open_remote(url, get_settings(context)) as remote:
         found = remote.request("POST", "/admin/reload")["data"]
-    if as_json:
-        say_json(found)
-        return
     changes = [f"{name} {kind}" for part in found.values() for kind, names in part.items() for name in names]
-    say(f"reloaded: {', '.join(map(escape_line, changes)) or 'no changes'}")
-
-
-def _session_cells(one: "ConsoleSession") -> tuple[str, ...]:
-    created, used = (time.time() - at for at in (one.created, one.used))
-    is_terminal = sys.stdout.isatty()
-    ages = (f"{format_duration(age)} ago" if is_terminal else f"{age:.0f}" for age in (created, used))
-    return (one.id, one.key or "", one.role, *ages, one.address, escape_line(one.browser))
+    say(f"reloaded: {', '.join(map(escape_line, changes)) or 'no changes'}", json=as_json and found)
 
 
 def _use_sessions(settings: Settings, work: "Callable[[ConsoleSessions], Awaitable[T]]") -> T:

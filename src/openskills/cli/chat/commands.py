@@ -135,9 +135,9 @@ async def _skills(talk: ChatSession, _rest: str) -> None:
     snapshot = talk.runtime.catalog.snapshot
     loaded = {*talk.session.loaded_skills(), *talk.loads}
     rows = [(skill, "loaded" if skill.name in loaded else "") for skill in snapshot.skills]
-    rows += [(hidden.skill, f"hidden: {escape_line(hidden.reason)}") for hidden in snapshot.hidden.values()]
+    rows += [(hidden.skill, f"hidden: {hidden.reason}") for hidden in snapshot.hidden.values()]
     columns = (Column("name", "bold cyan"), Column("", "green"), Column("description", wide=True))
-    show_table(columns, [(escape_line(skill.name), state, escape_line(skill.description)) for skill, state in rows])
+    show_table(columns, [(skill.name, state, skill.description) for skill, state in rows])
     if not rows:
         say(NO_SKILLS)
 
