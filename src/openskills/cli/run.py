@@ -21,9 +21,9 @@ from openskills.cli.parameters import (
     option,
 )
 from openskills.cli.sessions import complete_session
-from openskills.cli.skills import complete_skill, is_skill_path, list_all_skills, open_catalog
+from openskills.cli.skills import complete_skill, find_skill_at, is_skill_path, open_catalog
 from openskills.cli.trust import SecretConsent, ask_on_terminal, collect_grants
-from openskills.errors import InvalidArgument, InvalidSkill, SkillError, UnknownSkill
+from openskills.errors import InvalidArgument, SkillError, UnknownSkill
 from openskills.settings import Settings
 
 if TYPE_CHECKING:
@@ -152,14 +152,12 @@ def run(
 
 
 def find_skill(name: str, paths: list[str], settings: Settings, *, trusted: bool) -> "Skill":
-    """The skill with this name, or in the folder at this path. Raises `UnknownSkill` or `InvalidSkill`."""
-    if is_skill_path(name):
-        from openskills.catalog.validate import resolve_skill_folder
+    """The skill with this name, or the only one in the folder at this path.
 
-        found = list_all_skills(open_catalog([str(resolve_skill_folder(name))], settings).snapshot)
-        if not found:
-            raise InvalidSkill(f"{name} is not a valid skill; openskills validate {name} shows why")
-        return found[0]
+    Raises `UnknownSkill`, `InvalidSkill`, or `InvalidArgument` for a folder of several skills.
+    """
+    if is_skill_path(name):
+        return find_skill_at(name, "SKILL", settings)[0]
     return open_catalog(paths, settings, trusted=trusted).snapshot.find(name)
 
 
