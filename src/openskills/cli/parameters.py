@@ -240,25 +240,6 @@ Project = Annotated[
 ]
 Executor = Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local, ray, or none.")]
 HostUrl = Annotated[Text, option("--url", "URL", "The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")]
-Network = Annotated[Many, option("--network", "HOST", "A host that commands may reach; by default none.")]
-Secret = Annotated[Many, option("--secret", "NAME", "Pass on a variable of your environment, and never log it.")]
-Env = Annotated[Many, option("--env", "NAME=VALUE", "An environment variable for commands.")]
-CommandTimeout = Annotated[Text, option("--timeout", "TIME", "The timeout of a command, such as 90 or 15m.")]
-
-
-With = Annotated[
-    Many, option("--with", "PACKAGE", "A Python package for commands, or npm:NAME; installed once and shared.")
-]
-Venv = Annotated[Text, option("--venv", "DIR", "An existing virtual environment for commands, read-only.")]
-Install = Annotated[
-    Text,
-    option(
-        "--install",
-        "MODE",
-        "Install packages that skills declare: ask, never or always.",
-        show_default="ask on a terminal, otherwise never",
-    ),
-]
 
 
 def check_choice(field: str, value: str, known: Sequence[str]) -> None:
@@ -271,13 +252,25 @@ def check_choice(field: str, value: str, known: Sequence[str]) -> None:
 class GrantOptions:
     """What commands of skills may use."""
 
-    network: Network = None
-    secret: Secret = None
-    env: Env = None
-    timeout: CommandTimeout = None
-    packages: With = None
-    venv: Venv = None
-    install: Install = None
+    network: Annotated[Many, option("--network", "HOST", "A host that commands may reach; by default none.")] = None
+    secret: Annotated[Many, option("--secret", "NAME", "Pass on a variable of your environment, and never log it.")] = (
+        None
+    )
+    env: Annotated[Many, option("--env", "NAME=VALUE", "An environment variable for commands.")] = None
+    timeout: Annotated[Text, option("--timeout", "TIME", "The timeout of a command, such as 90 or 15m.")] = None
+    packages: Annotated[
+        Many, option("--with", "PACKAGE", "A Python package for commands, or npm:NAME; installed once and shared.")
+    ] = None
+    venv: Annotated[Text, option("--venv", "DIR", "An existing virtual environment for commands, read-only.")] = None
+    install: Annotated[
+        Text,
+        option(
+            "--install",
+            "MODE",
+            "Install packages that skills declare: ask, never or always.",
+            show_default="ask on a terminal, otherwise never",
+        ),
+    ] = None
     project: Project = None
     trust: Trust = False
 
@@ -300,12 +293,11 @@ class GrantOptions:
         seconds = None if self.timeout is None else parse_seconds(self.timeout, "--timeout")
         if seconds is not None and not 0 < seconds < MAX_SECONDS:
             raise InvalidArgument("--timeout", f"invalid number of seconds: {seconds:g}; use a value such as 30")
-        variables = parse_env(self.env)
         wanted = PackageSet.parse(self.packages or ())
         grants = SkillGrants(
             tuple(self.network or ()),
             tuple(dict.fromkeys(self.secret or ())),
-            variables,
+            parse_env(self.env),
             seconds,
             packages=wanted.python,
             npm=wanted.npm,
@@ -317,11 +309,9 @@ class GrantOptions:
 
 def parse_env(given: Many) -> dict[str, str]:
     """Variables from `--env NAME=VALUE`. Raises `InvalidArgument`."""
-    return dict(map(_split_assignment, given or ()))
-
-
-def _split_assignment(item: str) -> tuple[str, str]:
-    name, equals, value = item.partition("=")
-    if not equals or not name:
-        raise InvalidArgument("--env", f"invalid assignment {item!r}; use NAME=VALUE")
-    return name, value
+    variables: dict[str, str] = {}
+    for item in given or ():
+        name, equals, variables[name] = item.partition("=")
+        if not equals or not name:
+            raise InvalidArgument("--env", f"invalid assignment {item!r}; use NAME=VALUE")
+    return variables
