@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 Store = Annotated[
     Text,
     option(
-        "--store",
         "URL",
         "The artifact store: file:///DIRECTORY, s3://BUCKET/PREFIX?endpoint=URL&region=NAME",
         show_default="files in the state directory",
@@ -65,7 +64,7 @@ def get(
     artifact: Annotated[str, argument("REF", "artifact://NAME@VERSION; artifact:// and @VERSION are optional.")],
     owner: OwnerOptions,
     store: Store = None,
-    to: Annotated[Text, option("--to", "FILE", "The target: a file, a directory, or - for stdout.")] = None,
+    to: Annotated[Text, option("FILE", "The target: a file, a directory, or - for stdout.")] = None,
     as_json: Json = False,
 ) -> None:
     """Download an artifact. Without --to it goes to stdout.

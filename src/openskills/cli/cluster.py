@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show the nodes of a Ray cluster and the hosts, and drain nodes.")
 
-Executor = Annotated[
-    Text, option("--executor", "NAME", "ray, ray:HOST:PORT or ray://HOST:PORT; default: OPENSKILL_EXECUTOR.")
-]
-Namespace = Annotated[str, option("--namespace", "NAME", "The namespace of the drivers, if it is another one.")]
+Executor = Annotated[Text, option("NAME", "ray, ray:HOST:PORT or ray://HOST:PORT; default: OPENSKILL_EXECUTOR.")]
+Namespace = Annotated[str, option("NAME", "The namespace of the drivers, if it is another one.")]
 _NAMESPACE = "openskills"
 _POLL = 0.5
 _SHOWN_ID = 12
@@ -68,7 +66,7 @@ def drain(
     context: typer.Context,
     node: Annotated[str, argument("NODE", "The id of a node or its beginning; openskills cluster status shows it.")],
     undo: Annotated[bool, typer.Option("--undo", help="Give the node work again.")] = False,
-    timeout: Annotated[str, option("--timeout", "TIME", "How long to wait until the node is empty: 90s, 15m.")] = "10m",
+    timeout: Annotated[str, option("TIME", "How long to wait until the node is empty: 90s, 15m.")] = "10m",
     executor: Executor = None,
     namespace: Namespace = _NAMESPACE,
     as_json: Json = False,

@@ -53,9 +53,7 @@ def config(
     skill: Annotated[
         Text, argument("SKILL", "Show the settings of a hosted skill.", autocompletion=complete_configured_skill)
     ] = None,
-    manifests: Annotated[
-        list[Path] | None, option("--manifests", "DIR", "Another directory with manifests, as for `serve`.")
-    ] = None,
+    manifests: Annotated[list[Path] | None, option("DIR", "Another directory with manifests, as for `serve`.")] = None,
     project: Project = None,
     as_json: Json = False,
 ) -> None:

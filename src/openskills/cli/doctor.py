@@ -37,8 +37,7 @@ def doctor(
     context: typer.Context,
     paths: Annotated[Many, argument("PATH", "With --skill: sources of skills.")] = None,
     skill: Annotated[
-        Text,
-        option("--skill", "SKILL", "Check what a skill needs; its name, or its folder.", autocompletion=complete_skill),
+        Text, option("SKILL", "Check what a skill needs; its name, or its folder.", autocompletion=complete_skill)
     ] = None,
     skills: Skills = None,
     trust: Trust = False,

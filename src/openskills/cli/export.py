@@ -31,11 +31,11 @@ def export(
     context: typer.Context,
     directory: Annotated[str, argument("DIR", "The directory to write to; created if it is missing.")],
     sources: SourceOptions,
-    name: Annotated[str, option("--name", "NAME", "The name of the marketplace and of the plugin.")] = _DEFAULT_NAME,
+    name: Annotated[str, option("NAME", "The name of the marketplace and of the plugin.")] = _DEFAULT_NAME,
     url: Annotated[
-        Text, option("--url", "URL", "Where DIR will be served: also write a marketplace.json with archives.")
+        Text, option("URL", "Where DIR will be served: also write a marketplace.json with archives.")
     ] = None,
-    mcp_url: Annotated[Text, option("--mcp-url", "URL", "Add this MCP server to the plugin with all skills.")] = None,
+    mcp_url: Annotated[Text, option("URL", "Add this MCP server to the plugin with all skills.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Write nothing if a skill has to be left out.")] = False,
     as_json: Json = False,
 ) -> None:

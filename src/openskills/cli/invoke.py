@@ -154,7 +154,7 @@ class InvokeTarget:
     """Where skills are invoked: at a URL, at that of the settings, or `local`, in this process."""
 
     url: HostUrl = None
-    timeout: Annotated[float | None, option("--timeout", "S", "Total timeout in seconds.")] = None
+    timeout: Annotated[float | None, option("S", "Total timeout in seconds.")] = None
     local: Annotated[
         bool, typer.Option("--local", help="Run the skills of OPENSKILL_CLI_DIR in this process, without a host.")
     ] = False
@@ -252,7 +252,7 @@ def _print_error(error: SkillError, call: InvokeArguments) -> None:
     say_text(json.dumps({"event": "result", "data": result}), json=not call.live and result)
 
 
-TraceId = Annotated[Text, option("--trace-id", "ID", "The trace id to send; by default a new one.")]
+TraceId = Annotated[Text, option("ID", "The trace id to send; by default a new one.")]
 
 
 def complete_hosted_skill(context: typer.Context, incomplete: str) -> list[str]:
@@ -273,11 +273,10 @@ def complete_hosted_skill(context: typer.Context, incomplete: str) -> list[str]:
 def invoke(
     context: typer.Context,
     skill: Annotated[
-        str,
-        argument("ID", "The id of a hosted skill, such as file_search.", autocompletion=complete_hosted_skill),
+        str, argument("ID", "The id of a hosted skill, such as file_search.", autocompletion=complete_hosted_skill)
     ],
     target: InvokeTarget,
-    given: Annotated[str, option("--input", "JSON|@FILE|-", "The input: JSON, a file, or - for stdin.")] = "{}",
+    given: Annotated[str, option("JSON|@FILE|-", "The input: JSON, a file, or - for stdin.", names="--input")] = "{}",
     stream: Annotated[
         bool | None,
         typer.Option(
@@ -285,9 +284,7 @@ def invoke(
         ),
     ] = None,
     trace_id: TraceId = None,
-    idempotency_key: Annotated[
-        Text, option("--idempotency-key", "KEY", "Run once, even if the request is repeated with this key.")
-    ] = None,
+    idempotency_key: Annotated[Text, option("KEY", "Run once, even if the request is repeated with this key.")] = None,
     as_json: Json = False,
 ) -> None:
     """Invoke a skill of a running host and print its data.

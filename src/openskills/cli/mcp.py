@@ -32,27 +32,24 @@ def mcp(
     context: typer.Context,
     options: SourceOptions,
     tools: Annotated[
-        str, option("--tools", "WHICH", "session (load and run skills), hosted (skills as tools) or both.")
+        str, option("WHICH", "session (load and run skills), hosted (skills as tools) or both.")
     ] = "session",
-    profile: Annotated[Text, option("--profile", "NAME", "full, or knowledge_only to run nothing.")] = None,
+    profile: Annotated[Text, option("NAME", "full, or knowledge_only to run nothing.")] = None,
     executor: Executor = None,
     session: Annotated[
         Text,
         option(
-            "--session",
             "NAME",
             "Use the workspace and the artifacts of this session.",
             show_default=False,
             autocompletion=complete_session,
         ),
     ] = None,
-    print_config: Annotated[
-        Text, option("--print-config", "CLIENT", f"Print the configuration of {', '.join(CLIENTS)}.")
-    ] = None,
+    print_config: Annotated[Text, option("CLIENT", f"Print the configuration of {', '.join(CLIENTS)}.")] = None,
     install: Annotated[
-        Text, option("--install", "CLIENT", "Add the server to the client's configuration file, after asking.")
+        Text, option("CLIENT", "Add the server to the client's configuration file, after asking.")
     ] = None,
-    url: Annotated[Text, option("--url", "URL", "With --print-config or --install: /mcp of a skill host.")] = None,
+    url: Annotated[Text, option("URL", "With --print-config or --install: /mcp of a skill host.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --install: do not ask.")] = False,
 ) -> None:
     """Serve skills to an MCP client over stdin and stdout.

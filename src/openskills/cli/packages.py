@@ -38,7 +38,7 @@ def list_packages(context: typer.Context, as_json: Json = False) -> None:
 def add(
     context: typer.Context,
     packages: Annotated[Many, argument("PACKAGE", "Python requirements, and npm packages as npm:NAME.")] = None,
-    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock or local.")] = None,
+    executor: Annotated[Text, option("NAME", "auto, sandbox, container, landlock or local.")] = None,
     as_json: Json = False,
 ) -> None:
     """Install packages together into one environment, for `--with` and `openskills.toml`.
@@ -67,7 +67,7 @@ def add(
 @app.command("clean")
 def clean(
     context: typer.Context,
-    older_than: Annotated[Text, option("--older-than", "TIME", "Only those unused for 24h, 7d.")] = "30d",
+    older_than: Annotated[Text, option("TIME", "Only those unused for 24h, 7d.")] = "30d",
     everything: Annotated[bool, typer.Option("--all", help="All environments.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     yes: Yes = False,

@@ -28,8 +28,8 @@ Text: TypeAlias = str | None
 Many: TypeAlias = list[str] | None
 
 
-def option(names: str, metavar: str, help: str, **more: Any) -> Any:  # noqa: A002 - as typer calls it
-    """`typer.Option` for an option with a value. `names` are separated by blanks."""
+def option(metavar: str, help: str, names: str = "", **more: Any) -> Any:  # noqa: A002 - as typer calls it
+    """`typer.Option` for an option with a value. `names`, separated by blanks, are by default that of the parameter."""
     return typer.Option(*names.split(), metavar=metavar, help=help, **more)
 
 
@@ -199,7 +199,7 @@ _SOURCES = "Sources: directories, archives, URLs, git repositories, package:NAME
 Paths = Annotated[
     Many, typer.Argument(metavar="PATH", help=_SOURCES, show_default="the standard directories and SKILLS_ROOT")
 ]
-Skills = Annotated[Many, option("--skills", "PATH", "A source of skills: a directory, an archive, a URL, ...")]
+Skills = Annotated[Many, option("PATH", "A source of skills: a directory, an archive, a URL, ...")]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Trust the project's skills, its project file and MCP servers for this run.")
 ]
@@ -221,7 +221,7 @@ class SourceOptions:
 
 _FOLDERS = "A skill's folder, its SKILL.md, or a directory of skills."
 Folders = Annotated[Many, typer.Argument(metavar="PATH", help=_FOLDERS)]
-FoldersOption = Annotated[Many, option("--skills", "PATH", "The same as PATH.")]
+FoldersOption = Annotated[Many, option("PATH", "The same as PATH.")]
 
 
 def join_folders(paths: list[str] | None, skills: list[str] | None) -> list[str]:
@@ -235,11 +235,10 @@ def join_folders(paths: list[str] | None, skills: list[str] | None) -> list[str]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Project = Annotated[
-    Text,
-    option("--project", "FILE", "The project file, or off.", show_default="openskills.toml, here or in a parent"),
+    Text, option("FILE", "The project file, or off.", show_default="openskills.toml, here or in a parent")
 ]
-Executor = Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local, ray, or none.")]
-HostUrl = Annotated[Text, option("--url", "URL", "The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")]
+Executor = Annotated[Text, option("NAME", "auto, sandbox, container, landlock, local, ray, or none.")]
+HostUrl = Annotated[Text, option("URL", "The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")]
 
 
 def check_choice(field: str, value: str, known: Sequence[str]) -> None:
@@ -252,20 +251,18 @@ def check_choice(field: str, value: str, known: Sequence[str]) -> None:
 class GrantOptions:
     """What commands of skills may use."""
 
-    network: Annotated[Many, option("--network", "HOST", "A host that commands may reach; by default none.")] = None
-    secret: Annotated[Many, option("--secret", "NAME", "Pass on a variable of your environment, and never log it.")] = (
-        None
-    )
-    env: Annotated[Many, option("--env", "NAME=VALUE", "An environment variable for commands.")] = None
-    timeout: Annotated[Text, option("--timeout", "TIME", "The timeout of a command, such as 90 or 15m.")] = None
+    network: Annotated[Many, option("HOST", "A host that commands may reach; by default none.")] = None
+    secret: Annotated[Many, option("NAME", "Pass on a variable of your environment, and never log it.")] = None
+    env: Annotated[Many, option("NAME=VALUE", "An environment variable for commands.")] = None
+    timeout: Annotated[Text, option("TIME", "The timeout of a command, such as 90 or 15m.")] = None
     packages: Annotated[
-        Many, option("--with", "PACKAGE", "A Python package for commands, or npm:NAME; installed once and shared.")
+        Many,
+        option("PACKAGE", "A Python package for commands, or npm:NAME; installed once and shared.", names="--with"),
     ] = None
-    venv: Annotated[Text, option("--venv", "DIR", "An existing virtual environment for commands, read-only.")] = None
+    venv: Annotated[Text, option("DIR", "An existing virtual environment for commands, read-only.")] = None
     install: Annotated[
         Text,
         option(
-            "--install",
             "MODE",
             "Install packages that skills declare: ask, never or always.",
             show_default="ask on a terminal, otherwise never",

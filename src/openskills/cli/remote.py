@@ -197,9 +197,9 @@ def pull(
     context: typer.Context,
     name: Name,
     into: Annotated[
-        Text, option("--into", "DIR", "Where to put the folder of the skill.", show_default="the current directory")
+        Text, option("DIR", "Where to put the folder of the skill.", show_default="the current directory")
     ] = None,
-    version: Annotated[str, option("--version", "N", "A version, latest or default.")] = "default",
+    version: Annotated[str, option("N", "A version, latest or default.")] = "default",
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that has other files.")] = False,
     url: HostUrl = None,
     as_json: Json = False,

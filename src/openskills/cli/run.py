@@ -56,16 +56,15 @@ def run(
     skills: Skills = None,
     *,
     options: GrantOptions,
-    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local or ray.")] = None,
-    cwd: Annotated[str, option("--cwd", "DIR", "A directory below the skill's root, or $WORK_DIR etc.")] = "",
+    executor: Annotated[Text, option("NAME", "auto, sandbox, container, landlock, local or ray.")] = None,
+    cwd: Annotated[str, option("DIR", "A directory below the skill's root, or $WORK_DIR etc.")] = "",
     inputs: Annotated[
-        Many, option("--input", "FROM=TO", "A file or URL to copy into the workspace; TO is optional.")
+        Many, option("FROM=TO", "A file or URL to copy into the workspace; TO is optional.", names="--input")
     ] = None,
-    outputs: Annotated[Many, option("--output", "GLOB", "Files to save as artifacts, such as out/*.csv.")] = None,
-    save_to: Annotated[Text, option("--to", "DIR", "Also copy the files of --output to this directory.")] = None,
+    outputs: Annotated[Many, option("GLOB", "Files to save as artifacts, such as out/*.csv.", names="--output")] = None,
+    save_to: Annotated[Text, option("DIR", "Also copy the files of --output to this directory.", names="--to")] = None,
     session: Annotated[
-        Text,
-        option("--session", "ID", "Keep the workspace, and reuse it under this name.", autocompletion=complete_session),
+        Text, option("ID", "Keep the workspace, and reuse it under this name.", autocompletion=complete_session)
     ] = None,
     stdin: Annotated[bool, typer.Option("--stdin", help="Pass stdin to the command.")] = False,
     as_json: Json = False,

@@ -64,45 +64,34 @@ def serve(
     context: typer.Context,
     given: GrantOptions,
     paths: Annotated[Many, argument("PATH", "SKILL.md folders to serve, as --skills.")] = None,
-    host: Annotated[str, option("--host", "ADDRESS", "The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, option("ADDRESS", "The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
     workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="The number of worker processes.")] = 1,
-    manifests: Annotated[
-        Many, option("--manifests", "DIR", "More manifests, besides those in OPENSKILL_CLI_DIR.")
-    ] = None,
-    skills: Annotated[Many, option("--skills", "DIR", "SKILL.md folders whose scripts to serve.")] = None,
+    manifests: Annotated[Many, option("DIR", "More manifests, besides those in OPENSKILL_CLI_DIR.")] = None,
+    skills: Annotated[Many, option("DIR", "SKILL.md folders whose scripts to serve.")] = None,
     derive_schemas: Annotated[
         str,
         option(
-            "--derive-schemas",
-            "help|never",
-            "Run scripts without a manifest once with --help, in the sandbox, to learn their arguments.",
+            "help|never", "Run scripts without a manifest once with --help, in the sandbox, to learn their arguments."
         ),
     ] = "never",
-    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, local or ray.")] = None,
+    executor: Annotated[Text, option("NAME", "auto, sandbox, container, local or ray.")] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Allow all requests without a key.")] = False,
-    concurrency: Annotated[
-        int | None, option("--concurrency", "N", "Maximum number of concurrent invocations.", min=1)
-    ] = None,
-    queue: Annotated[int | None, option("--queue", "N", "Maximum number of waiting invocations.", min=0)] = None,
-    mcp_tools: Annotated[
-        str, option("--mcp-tools", "WHICH", "Tools of /mcp: session, hosted, both, or off for no /mcp.")
-    ] = "both",
-    publish: Annotated[
-        Text, option("--publish", "WHO", "Who may read and install skills: keys, open (everybody) or off.")
-    ] = None,
+    concurrency: Annotated[int | None, option("N", "Maximum number of concurrent invocations.", min=1)] = None,
+    queue: Annotated[int | None, option("N", "Maximum number of waiting invocations.", min=0)] = None,
+    mcp_tools: Annotated[str, option("WHICH", "Tools of /mcp: session, hosted, both, or off for no /mcp.")] = "both",
+    publish: Annotated[Text, option("WHO", "Who may read and install skills: keys, open (everybody) or off.")] = None,
     public_url: Annotated[
-        Text, option("--public-url", "URL", "The address of this host for other machines, used in published documents.")
+        Text, option("URL", "The address of this host for other machines, used in published documents.")
     ] = None,
     database: Annotated[
-        Text, option("--database", "URL", "The database of several hosts, postgresql://..., or sqlite:////FILE.")
+        Text, option("URL", "The database of several hosts, postgresql://..., or sqlite:////FILE.")
     ] = None,
     console: Annotated[bool, typer.Option("--console/--no-console", help="Serve the web console at /.")] = True,
-    json_log: Annotated[Text, option("--json-log", "FILE", "Log invocations as lines of JSON; - is stdout.")] = None,
-    grace: Annotated[float, option("--grace", "S", "Seconds to finish running invocations at shutdown.", min=0)] = 30.0,
+    json_log: Annotated[Text, option("FILE", "Log invocations as lines of JSON; - is stdout.")] = None,
+    grace: Annotated[float, option("S", "Seconds to finish running invocations at shutdown.", min=0)] = 30.0,
     drain_delay: Annotated[
-        float,
-        option("--drain-delay", "S", "Seconds to go on serving after SIGTERM while /readyz says 503.", min=0, max=3600),
+        float, option("S", "Seconds to go on serving after SIGTERM while /readyz says 503.", min=0, max=3600)
     ] = 0.0,
 ) -> None:
     """Serve skills over HTTP: POST /skills/ID:invoke with {"input": {...}}.
@@ -282,20 +271,16 @@ def new(
     scope: Annotated[
         Many,
         option(
-            "--scope",
             "SKILL",
             "A skill the key may call, or a pattern such as file_*; skills:write and skills:publish allow uploads.",
             show_default="*",
         ),
     ] = None,
     role: Annotated[
-        str,
-        option("--role", "ROLE", "read (see skills), run (also run them) or admin (also manage the host)."),
+        str, option("ROLE", "read (see skills), run (also run them) or admin (also manage the host).")
     ] = "run",
-    expires: Annotated[Text, option("--expires", "TIME", "Expire after this time, such as 12h or 30d.")] = None,
-    limit: Annotated[
-        Many, option("--limit", "NAME=N", "A limit: rate (calls per second), burst or concurrency.")
-    ] = None,
+    expires: Annotated[Text, option("TIME", "Expire after this time, such as 12h or 30d.")] = None,
+    limit: Annotated[Many, option("NAME=N", "A limit: rate (calls per second), burst or concurrency.")] = None,
     as_json: Json = False,
 ) -> None:
     """Create a key and print it. It is shown only once, because only its hash is stored.
@@ -413,7 +398,7 @@ def _key_json(key: "StoredKey") -> dict[str, object]:
 runs_app = typer.Typer(no_args_is_help=True, help="Show, follow and cancel the runs of a skill host.")
 
 RunId = Annotated[str, argument("ID", "The id of a run.")]
-RunSkill = Annotated[Text, option("--skill", "ID", "Only runs of this skill.")]
+RunSkill = Annotated[Text, option("ID", "Only runs of this skill.")]
 
 
 @runs_app.command("list")
@@ -422,12 +407,12 @@ def list_runs(
     skill: RunSkill = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only failed runs.")] = False,
     state: Annotated[
-        str, option("--state", "STATE", "Only runs in this state: running, succeeded, cancelled, unfinished, ...")
+        str, option("STATE", "Only runs in this state: running, succeeded, cancelled, unfinished, ...")
     ] = "",
-    who: Annotated[Text, option("--key", "NAME", "Only runs of the key with this name.")] = None,
-    text: Annotated[str, option("--text", "TEXT", "Only runs with this in their id, skill, trace id or error.")] = "",
-    since: Annotated[Text, option("--since", "TIME", "Only runs of the last 90s, 15m, 24h, 7d.")] = None,
-    before: Annotated[str, option("--before", "ID", "Only runs before this one, for the next page.")] = "",
+    who: Annotated[Text, option("NAME", "Only runs of the key with this name.", names="--key")] = None,
+    text: Annotated[str, option("TEXT", "Only runs with this in their id, skill, trace id or error.")] = "",
+    since: Annotated[Text, option("TIME", "Only runs of the last 90s, 15m, 24h, 7d.")] = None,
+    before: Annotated[str, option("ID", "Only runs before this one, for the next page.")] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs.")] = 50,
     as_json: Json = False,
 ) -> None:
@@ -487,7 +472,7 @@ def show(
 def events(
     context: typer.Context,
     run_id: RunId,
-    after: Annotated[int, option("--after", "N", "Only events after the one with this id.", min=0)] = 0,
+    after: Annotated[int, option("N", "Only events after the one with this id.", min=0)] = 0,
     as_json: Json = False,
 ) -> None:
     """Print the output of an asynchronous run or a command, from its start until it ends.
@@ -541,7 +526,7 @@ def again(
     context: typer.Context,
     run_id: RunId,
     url: HostUrl = None,
-    env: Annotated[Many, option("--env", "NAME=VALUE", "A variable of a command; their values are not stored.")] = None,
+    env: Annotated[Many, option("NAME=VALUE", "A variable of a command; their values are not stored.")] = None,
     as_json: Json = False,
 ) -> None:
     """Start a run with the input of another one, or a command again, and print its id.
@@ -587,7 +572,7 @@ def compare(context: typer.Context, first: RunId, second: RunId, as_json: Json =
 def stats(
     context: typer.Context,
     skill: RunSkill = None,
-    since: Annotated[str, option("--since", "TIME", "The time to look back: 90s, 15m, 24h, 7d.")] = "24h",
+    since: Annotated[str, option("TIME", "The time to look back: 90s, 15m, 24h, 7d.")] = "24h",
     buckets: Annotated[int, typer.Option("--buckets", min=1, max=500, help="The number of intervals.")] = 12,
     as_json: Json = False,
 ) -> None:

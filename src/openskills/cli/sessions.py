@@ -25,7 +25,6 @@ app = typer.Typer(no_args_is_help=True, help="List, show and delete stored conve
 Store = Annotated[
     Text,
     option(
-        "--store",
         "URL",
         "The session store: sqlite:///FILE, postgresql://..., redis://...",
         show_default="a file in the state directory",
@@ -43,8 +42,8 @@ def current_user() -> str:
 class OwnerOptions:
     """Whose conversations a command is about."""
 
-    user: Annotated[Text, option("--user", "NAME", "Their user.", show_default="you")] = None
-    app_name: Annotated[str, option("--app", "NAME", "The application that the conversations belong to.")] = (
+    user: Annotated[Text, option("NAME", "Their user.", show_default="you")] = None
+    app_name: Annotated[str, option("NAME", "The application that the conversations belong to.", names="--app")] = (
         COMMAND_LINE
     )
 
@@ -83,7 +82,7 @@ def list_sessions(
     owner: OwnerOptions,
     store: Store = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of conversations.")] = 50,
-    search: Annotated[str, option("--search", "TEXT", "Only those with this text in their name or title.")] = "",
+    search: Annotated[str, option("TEXT", "Only those with this text in their name or title.")] = "",
     as_json: Json = False,
 ) -> None:
     """List conversations, the most recently used first.
@@ -146,7 +145,7 @@ def requests(
     session: Name,
     owner: OwnerOptions,
     store: Store = None,
-    number: Annotated[int | None, option("--number", "N", "Show this request, against the one before.", min=1)] = None,
+    number: Annotated[int | None, option("N", "Show this request, against the one before.", min=1)] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Print the body of --number exactly as it was sent.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -229,9 +228,7 @@ def delete(
     owner: OwnerOptions,
     store: Store = None,
     artifacts: Annotated[bool, typer.Option("--artifacts", help="Also delete their artifacts.")] = False,
-    artifact_store: Annotated[
-        Text, option("--artifact-store", "URL", "Their artifact store, as for `artifacts --store`.")
-    ] = None,
+    artifact_store: Annotated[Text, option("URL", "Their artifact store, as for `artifacts --store`.")] = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:

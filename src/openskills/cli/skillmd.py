@@ -22,8 +22,8 @@ from openskills.skillmd.yaml import Value
 
 def new(
     name: Annotated[str, argument("NAME", "Lower-case letters, digits and hyphens, such as pdf-tools.")],
-    directory: Annotated[str, option("--directory -d", "DIR", "Where to create it.")] = ".",
-    description: Annotated[Text, option("--description", "TEXT", "What it does and when to use it.")] = None,
+    directory: Annotated[str, option("DIR", "Where to create it.", names="--directory -d")] = ".",
+    description: Annotated[Text, option("TEXT", "What it does and when to use it.")] = None,
     as_json: Json = False,
 ) -> None:
     """Create a valid skill: a folder with SKILL.md, scripts/, references/ and assets/.
@@ -83,7 +83,7 @@ _ORDER = ("name", "description", "license", "compatibility", "allowed-tools", "m
 
 def read_properties(
     path: Annotated[Text, argument("PATH", "A skill's folder or its SKILL.md.")] = None,
-    skills: Annotated[Text, option("--skills", "PATH", "The same as PATH.")] = None,
+    skills: Annotated[Text, option("PATH", "The same as PATH.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, which is the only format.")] = True,
 ) -> None:
     """Print the fields of a skill as JSON.

@@ -27,8 +27,8 @@ LAYERS = ("overview", "guidance", "tools", "body", "docs", "other")
 def token_report(
     context: typer.Context,
     sources: SourceOptions,
-    tasks: Annotated[Text, option("--tasks", "FILE", "Tasks as JSON.", show_default="generated for the skills")] = None,
-    encoding: Annotated[str, option("--encoding", "NAME", "The tokenizer; needs the extra `tokens`.")] = "o200k_base",
+    tasks: Annotated[Text, option("FILE", "Tasks as JSON.", show_default="generated for the skills")] = None,
+    encoding: Annotated[str, option("NAME", "The tokenizer; needs the extra `tokens`.")] = "o200k_base",
     estimated: Annotated[
         bool, typer.Option("--estimate", help="Estimate tokens even when they can be counted.")
     ] = False,

@@ -34,7 +34,7 @@ DEFAULT_PORT = 8000
 _ADDRESS = "127.0.0.1"
 T = TypeVar("T")
 
-Url = Annotated[Text, option("--url", "URL", "The address of the host.", show_default="OPENSKILL_HTTP_BASE_URL")]
+Url = Annotated[Text, option("URL", "The address of the host.", show_default="OPENSKILL_HTTP_BASE_URL")]
 
 
 def ui(
@@ -42,10 +42,9 @@ def ui(
     paths: Annotated[Many, argument("PATH", "SKILL.md folders.", show_default="the standard places")] = None,
     skills: FoldersOption = None,
     port: Annotated[
-        int | None,
-        option("--port", "PORT", "The port.", min=0, max=65535, show_default=f"{DEFAULT_PORT}, or a free one"),
+        int | None, option("PORT", "The port.", min=0, max=65535, show_default=f"{DEFAULT_PORT}, or a free one")
     ] = None,
-    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container or local.")] = None,
+    executor: Annotated[Text, option("NAME", "auto, sandbox, container or local.")] = None,
     trust: Trust = False,
 ) -> None:
     """Open the web console for skills on this machine: prints its address and serves it until Ctrl-C.

@@ -53,7 +53,8 @@ def validate(
     paths: Folders = None,
     skills: FoldersOption = None,
     form: Annotated[
-        ValidationFormat, option("--format", "FORMAT", "text, json, or sarif for code scanning.", show_default="text")
+        ValidationFormat,
+        option("FORMAT", "text, json, or sarif for code scanning.", show_default="text", names="--format"),
     ] = ValidationFormat.TEXT,
     strict: Annotated[bool, typer.Option("--strict", help="Also fail on warnings and unknown fields.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Apply fixes that do not change the meaning of a skill.")] = False,
@@ -61,8 +62,8 @@ def validate(
         bool, typer.Option("--quiet", "-q", help="Print only problems that make a skill invalid.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the same as --format json.")] = False,
-    select: Annotated[Many, option("--select", "RULE", "Check only this rule.")] = None,
-    ignore: Annotated[Many, option("--ignore", "RULE", "Do not check this rule.")] = None,
+    select: Annotated[Many, option("RULE", "Check only this rule.")] = None,
+    ignore: Annotated[Many, option("RULE", "Do not check this rule.")] = None,
     project: Project = None,
 ) -> None:
     """Check skills against the specification, strictly.

@@ -54,7 +54,7 @@ def list_workspaces(context: typer.Context, as_json: Json = False) -> None:
 @app.command("clean")
 def clean(
     context: typer.Context,
-    older_than: Annotated[Text, option("--older-than", "TIME", "Only those unused for 90s, 15m, 24h, 7d.")] = None,
+    older_than: Annotated[Text, option("TIME", "Only those unused for 90s, 15m, 24h, 7d.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are not in use.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     yes: Yes = False,

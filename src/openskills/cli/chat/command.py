@@ -32,23 +32,19 @@ class ChatOptions:
     """The options of a chat other than the message, the skills and the grants."""
 
     session: Annotated[
-        Text,
-        option(
-            "--session", "NAME", "Continue the conversation of this name, or start it.", autocompletion=complete_session
-        ),
+        Text, option("NAME", "Continue the conversation of this name, or start it.", autocompletion=complete_session)
     ] = None
     model: Annotated[
         Text,
         option(
-            "--model",
             "NAME",
             "openai/NAME, anthropic/NAME, ollama/NAME, or rule, which works offline and is not an LLM.",
             autocompletion=complete_model,
         ),
     ] = None
     executor: Executor = None
-    store: Annotated[Text, option("--store", "URL", "The session store.", show_default=False)] = None
-    artifact_store: Annotated[Text, option("--artifact-store", "URL", "The artifact store.", show_default=False)] = None
+    store: Annotated[Text, option("URL", "The session store.", show_default=False)] = None
+    artifact_store: Annotated[Text, option("URL", "The artifact store.", show_default=False)] = None
     ask: Annotated[bool, typer.Option("--ask", help="Ask before every command.")] = False
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Run commands that are not isolated without asking.")] = False
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show full tool arguments and results.")] = False
@@ -60,11 +56,9 @@ def chat(
     options: ChatOptions,
     given: GrantOptions,
     message: Annotated[Many, argument("MESSAGE", "A single message; print its answer and exit.")] = None,
-    base_url: Annotated[
-        Text, option("--base-url", "URL", "The model's server, such as http://localhost:8000/v1.")
-    ] = None,
+    base_url: Annotated[Text, option("URL", "The model's server, such as http://localhost:8000/v1.")] = None,
     skills: Skills = None,
-    attach: Annotated[Many, option("--attach", "FILE", "A file to send with the first message; - is stdin.")] = None,
+    attach: Annotated[Many, option("FILE", "A file to send with the first message; - is stdin.")] = None,
 ) -> None:
     """Talk to an agent that finds, loads and runs skills.
 
