@@ -192,7 +192,7 @@ def _probe_libyaml() -> DoctorCheck:
 
 def _probe_package(section: str, name: str, purpose: str, *, required: bool) -> DoctorCheck:
     version = _find_version(name)
-    detail = f"{version}, for {purpose}" if version else f"missing, for {purpose}"
+    detail = f"{version or 'missing'}, for {purpose}"
     return DoctorCheck(section, name, version is not None, detail, required, f"pip install {name}")
 
 
@@ -281,8 +281,7 @@ def _probe_writable(name: str, directory: Path, variable: str) -> DoctorCheck:
 
 def _probe_program(settings: Settings, section: str, program: str, purpose: str, fix: str) -> DoctorCheck:
     path = shutil.which(program, path=settings.search_path)
-    detail = f"{path}, for {purpose}" if path else f"not on the PATH, for {purpose}"
-    return DoctorCheck(section, program, path is not None, detail, fix=fix)
+    return DoctorCheck(section, program, path is not None, f"{path or 'not on the PATH'}, for {purpose}", fix=fix)
 
 
 def _probe_watches() -> Iterator[DoctorCheck]:

@@ -78,19 +78,6 @@ def export(
             reason = "a skill has to be left out" if found.skills else "no skill can be published"
             raise InvalidSkill(f"nothing was written: {reason}")
         target.write(_collect_files(found, name, url, mcp_url or ""), progress)
-    _print_result(target, found, as_json)
-
-
-def _check_not_inside(directory: Path, found: "Publication") -> None:
-    """The next export would find its own copies."""
-    base = os.path.realpath(directory)
-    inside = [one for one in found.skills.values() if os.path.realpath(one.skill.directory).startswith(base + os.sep)]
-    if inside:
-        place = display_path(inside[0].skill.directory)
-        raise InvalidArgument("DIR", f"contains the skill {place}; export to a directory that is not part of PATH")
-
-
-def _print_result(target: "ExportDirectory", found: "Publication", as_json: bool) -> None:
     counts = {"written": target.written, "unchanged": target.unchanged, "removed": target.removed}
     result = {
         "directory": str(target.path),
@@ -102,6 +89,15 @@ def _print_result(target: "ExportDirectory", found: "Publication", as_json: bool
     files = ", ".join(f"{count:,} {what}" for what, count in counts.items())
     exported = f"exported {pluralize(len(found.skills), 'skill')} to {display_path(str(target.path))}"
     say((exported, "bold green"), f"{left_out} (files: {files})", json=as_json and result)
+
+
+def _check_not_inside(directory: Path, found: "Publication") -> None:
+    """The next export would find its own copies."""
+    base = os.path.realpath(directory)
+    inside = [one for one in found.skills.values() if os.path.realpath(one.skill.directory).startswith(base + os.sep)]
+    if inside:
+        place = display_path(inside[0].skill.directory)
+        raise InvalidArgument("DIR", f"contains the skill {place}; export to a directory that is not part of PATH")
 
 
 def _collect_files(found: "Publication", name: str, url: str | None, mcp_url: str) -> "list[FileContent]":
@@ -181,8 +177,13 @@ class ExportDirectory:
         Raises `InvalidArgument`, and changes nothing, if others wrote or changed a file that is in the way.
         """
         wanted = {file.path: hashlib.sha256(file.data).hexdigest() for file in files}
-        self._check_foreign(wanted)
-        stale = [path for path in self.known if path not in wanted and self._is_ours(path)]
+        foreign = [path for path, digest in wanted.items() if not self._can_replace(path, digest)]
+        if foreign:
+            shown = ", ".join(map(repr, foreign[:3])) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
+            message = f"{display_path(str(self.path))} has files that `openskills export` did not write: {shown}"
+            raise InvalidArgument("DIR", f"{message}; remove them or choose another directory")
+        ours = (path for path in self.known if path not in wanted and self._digest(path) is not None)
+        stale = [path for path in ours if self._can_replace(path, "")]
         self.path.mkdir(parents=True, exist_ok=True)
         # If this process is killed, the next one knows what is its own.
         self._save({**self.known, **wanted})
@@ -203,13 +204,6 @@ class ExportDirectory:
         record = {"version": 1, "files": dict(sorted(files.items()))}
         replace_public_file(self.path / RECORD, json.dumps(record, indent=1).encode() + b"\n")
 
-    def _check_foreign(self, wanted: Mapping[str, str]) -> None:
-        foreign = [path for path, digest in wanted.items() if not self._can_replace(path, digest)]
-        if foreign:
-            shown = ", ".join(map(repr, foreign[:3])) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
-            message = f"{display_path(str(self.path))} has files that `openskills export` did not write: {shown}"
-            raise InvalidArgument("DIR", f"{message}; remove them or choose another directory")
-
     def _can_replace(self, path: str, digest: str) -> bool:
         parts = Path(path).parts
         for count in range(1, len(parts)):
@@ -219,9 +213,6 @@ class ExportDirectory:
                 return False
         found = self._digest(path)
         return found is None or found in (digest, self.known.get(path))
-
-    def _is_ours(self, path: str) -> bool:
-        return self._can_replace(path, "") and self._digest(path) is not None
 
     def _digest(self, path: str) -> str | None:
         """The digest of a file; empty for something else, None if there is nothing."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import typer
 
-from openskills.cli.output import CliProgress, Part, escape_line, escape_lines, log_warnings, say_json, say_text, warn
+from openskills.cli.output import CliProgress, Part, escape_line, escape_text, log_warnings, say_json, say_text, warn
 from openskills.cli.parameters import HostUrl, Json, Text, argument, get_settings, option
 from openskills.errors import DeadlineExceeded, HostUnavailable, InvalidArgument, MissingExtra, SkillError
 from openskills.paths import to_printable
@@ -33,32 +33,23 @@ _EXAMPLE = """use an object such as '{"text": "hello"}', @FILE or -"""
 
 def read_input(given: str) -> Mapping[str, Any]:
     """Parse the value of `--input`: JSON, `@FILE`, or `-` for stdin. Raises `InvalidArgument`."""
+    where, data = "", None
     if given == "-":
-        return _parse_object(_decode_text(sys.stdin.buffer.read(MAX_INPUT_BYTES + 1), "stdin: "), "stdin: ")
-    if not given.startswith("@"):
-        return _parse_object(given, "")
-    name = given[1:]
-    try:
-        with open(name, "rb") as file:
-            data = file.read(MAX_INPUT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidArgument(OPTION, f"cannot read {name!r}: {why}") from None
-    return _parse_object(_decode_text(data, f"{name}: "), f"{name}: ")
-
-
-def _decode_text(data: bytes, where: str) -> str:
-    if len(data) > MAX_INPUT_BYTES:
+        where, data = "stdin: ", sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
+    elif given.startswith("@"):
+        where = f"{given[1:]}: "
+        try:
+            with open(given[1:], "rb") as file:
+                data = file.read(MAX_INPUT_BYTES + 1)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise InvalidArgument(OPTION, f"cannot read {given[1:]!r}: {why}") from None
+    if data is not None and len(data) > MAX_INPUT_BYTES:
         raise InvalidArgument(OPTION, f"{where}larger than {MAX_INPUT_BYTES:,} bytes")
     try:
-        return data.decode("utf-8-sig")
+        value: object = parse_json(given if data is None else data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InvalidArgument(OPTION, f"{where}not valid UTF-8 at byte {error.start:,}") from None
-
-
-def _parse_object(text: str, where: str) -> Mapping[str, Any]:
-    try:
-        value: object = parse_json(text)
     except InvalidJson as error:
         raise InvalidArgument(OPTION, f"{where}not valid JSON ({error}); {_EXAMPLE}") from None
     if not isinstance(value, dict):
@@ -85,10 +76,12 @@ class LiveView:
     def show(self, event: "StreamEvent") -> None:
         """Show one event; events without anything to show are ignored."""
         if event.kind in {"stdout", "stderr"}:
-            text = _event_text(event.data)
+            text = event.data.get("text")
+            if not isinstance(text, str):
+                text = json.dumps(dict(event.data), ensure_ascii=False, default=str)
             # A skill may write its result to stdout; that is shown at the end.
             if event.kind == "stderr" or not _is_result(text):
-                shown = escape_lines(text.removesuffix("\n"))
+                shown = escape_text(text).removesuffix("\n")
                 warn((shown, "dim") if event.kind == "stderr" else shown)
         elif event.kind == "progress":
             done, total = _to_number(event.data.get("done")), _to_number(event.data.get("total"))
@@ -127,11 +120,6 @@ def format_json(value: object) -> str:
     """Indented JSON without ASCII escapes; unprintable characters are escaped on a terminal."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return "\n".join(map(to_printable, text.split("\n"))) if sys.stdout.isatty() else text
-
-
-def _event_text(data: Mapping[str, Any]) -> str:
-    text = data.get("text")
-    return text if isinstance(text, str) else json.dumps(dict(data), ensure_ascii=False, default=str)
 
 
 def _is_result(text: str) -> bool:
@@ -206,7 +194,12 @@ def run_invocation(call: InvokeArguments, target: InvokeTarget, settings: Settin
             result = run(_invoke_with_timeout(call, target, settings))
     except SkillError as error:
         if call.as_json:
-            _print_error(error, call)
+            from openskills.host.model import failure_outcome, normalize_outcome
+
+            outcome, trace_id = failure_outcome(error), call.trace_id or ""
+            result = normalize_outcome(outcome, skill_id=call.skill_id, trace_id=trace_id, latency_ms=0.0, version="")
+            failed = result.to_dict()
+            say_text(json.dumps({"event": "result", "data": failed}), json=not call.live and failed)
         raise
     if not call.as_json:
         return show_result(result)
@@ -242,14 +235,6 @@ async def _invoke(call: InvokeArguments, target: InvokeTarget, settings: Setting
                     if event.result is not None:
                         return event.result
     raise HostUnavailable("the stream ended without a result; the skill may have run")
-
-
-def _print_error(error: SkillError, call: InvokeArguments) -> None:
-    from openskills.host.model import failure_outcome, normalize_outcome
-
-    outcome, trace_id = failure_outcome(error), call.trace_id or ""
-    result = normalize_outcome(outcome, skill_id=call.skill_id, trace_id=trace_id, latency_ms=0.0, version="").to_dict()
-    say_text(json.dumps({"event": "result", "data": result}), json=not call.live and result)
 
 
 TraceId = Annotated[Text, option("ID", "The trace id to send; by default a new one.")]

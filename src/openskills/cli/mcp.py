@@ -87,17 +87,14 @@ def mcp(
         asyncio.run(_serve(catalog, settings, sources, tools, profile, executor or settings.executor, session or ""))
         return
     check_choice("--install" if install else "--print-config", client, CLIENTS)
-    entry = _build_entry(client, sources, _collect_options(tools, profile, executor, session), url)
-    if install is None:
-        say_text(render_config(client, entry).rstrip("\n"))
-        return
-    _install(client, entry, settings, yes=yes)
-
-
-def _collect_options(tools: str, profile: str | None, executor: str | None, session: str | None) -> list[str]:
     given = {"--profile": profile, "--executor": executor, "--session": session}
     given["--tools"] = None if tools == "session" else tools
-    return [word for name, value in given.items() if value is not None for word in (name, value)]
+    words = [word for name, value in given.items() if value is not None for word in (name, value)]
+    entry = _build_entry(client, sources, words, url)
+    if install is None:
+        say_text(render_config(client, entry).rstrip("\n"))
+    else:
+        _install(client, entry, settings, yes=yes)
 
 
 def _build_entry(client: str, sources: Sequence[str], options: Sequence[str], url: str | None) -> ServerEntry:

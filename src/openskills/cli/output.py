@@ -45,10 +45,13 @@ def warn(*parts: Part) -> None:
     _print_line(sys.stderr, parts)
 
 
-def escape_lines(text: str) -> str:
-    """Untrusted text of several lines: unprintable characters other than tabs are escaped."""
-    lines = (line.removesuffix("\r") for line in text.split("\n"))
-    return "\n".join("\t".join(map(to_printable, line.split("\t"))) for line in lines)
+_KEPT = "\n\t\u200c\u200d"
+"""Characters that text of several lines keeps: ends of lines, tabs, and the joiners in words and emoji."""
+
+
+def escape_text(text: str) -> str:
+    """Untrusted text of several lines: other unprintable characters are escaped."""
+    return "".join(char if char in _KEPT else to_printable(char) for char in text.replace("\r\n", "\n"))
 
 
 def say_text(text: str, *, json: object = False) -> None:

@@ -213,7 +213,7 @@ def pull(
       openskills pull pdf-tools
       openskills pull pdf-tools --version 2 --into vendor/skills --force
     """
-    from openskills.catalog.sources.archive import hash_content, unpack
+    from openskills.catalog.sources.archive import hash_content, pack_folder, unpack
 
     parent = Path(into or ".")
     with (
@@ -237,19 +237,13 @@ def pull(
         target = parent / fresh.name
         if target.exists() and not force:
             known = [one.get("digest") for one in remote.list_all(path)]
-            if _hash_folder(target, Path(scratch)) not in known:
+            is_skill = (target / "SKILL.md").is_file()
+            ours = pack_folder(target, target.name, Path(scratch, "local.zip"))[0] if is_skill else ""
+            if f"sha256:{ours}" not in known:
                 raise InvalidArgument("--force", _describe_changes(target, fresh))
         _replace(target, fresh)
     result = {"path": str(target), "skill_id": skill["id"], "version": found["version"], "digest": digest}
     say_text(f"{target}: version {found['version']}, {digest}", json=as_json and result)
-
-
-def _hash_folder(folder: Path, scratch: Path) -> str:
-    from openskills.catalog.sources.archive import pack_folder
-
-    if not (folder / "SKILL.md").is_file():
-        return ""
-    return f"sha256:{pack_folder(folder, folder.name, scratch / 'local.zip')[0]}"
 
 
 def _describe_changes(target: Path, fresh: Path) -> str:

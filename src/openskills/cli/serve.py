@@ -20,7 +20,7 @@ from openskills.cli.output import (
     Column,
     Row,
     escape_line,
-    escape_lines,
+    escape_text,
     pluralize,
     say,
     say_json,
@@ -214,14 +214,8 @@ def _greet(registry: "Registry", settings: Settings, url: str, *, needs_key: boo
             isolation = describe_isolation(found.kind, found.executor, settings)
         text = textwrap.shorten(escape_line(description), 70, placeholder="…")
         state = (f"{entry.status:<12}", _STYLES[entry.status])
-        warn(
-            "  ",
-            state,
-            (f"{entry.id:<{width}}", "cyan"),
-            f" {kind:<12}",
-            (f"{isolation:<12}", "red" if "none" in isolation else ""),
-            text,
-        )
+        where = (f"{isolation:<12}", "red" if "none" in isolation else "")
+        warn("  ", state, (f"{entry.id:<{width}}", "cyan"), f" {kind:<12}", where, text)
         for problem in entry.problems:
             warn(" " * 14, escape_line(str(problem)))
     for problem in registry.problems:
@@ -494,7 +488,7 @@ async def _follow_run(runs: "Runs", run_id: str, after: int, *, as_json: bool) -
             elif event.kind == "result":
                 warn("done" if data["error"] is None else escape_line(str(data["error"]["message"])))
             elif event.kind in {"stdout", "stderr"}:
-                shown = escape_lines(str(data.get("text", "")))
+                shown = escape_text(str(data.get("text", "")))
                 stream = sys.stdout if event.kind == "stdout" else sys.stderr
                 stream.write(shown if data.get("raw") else f"{shown}\n")
             else:
@@ -513,12 +507,8 @@ def cancel(context: typer.Context, run_id: RunId, as_json: Json = False) -> None
       openskills runs cancel run_019a8c3b4d5e0123456789abcdef01234567
     """
     found = _use_runs(context, lambda runs: runs.cancel(run_id)).to_dict()
-    if as_json:
-        say_json({name: found[name] for name in ("id", "state", "skill_id", "cancel_requested")})
-    elif found["ended"]:
-        say(f"{run_id} has ended: {found['state']}")
-    else:
-        say(f"cancelling {run_id}")
+    text = f"{run_id} has ended: {found['state']}" if found["ended"] else f"cancelling {run_id}"
+    say(text, json=as_json and {name: found[name] for name in ("id", "state", "skill_id", "cancel_requested")})
 
 
 @runs_app.command("again")

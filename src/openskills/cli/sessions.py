@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import Column, ask, escape_line, pluralize, say, say_json, say_text, show_table, warn
+from openskills.cli.output import Column, Row, ask, escape_line, pluralize, say, say_json, say_text, show_table, warn
 from openskills.cli.parameters import Json, Text, Yes, argument, get_settings, option
 from openskills.errors import InvalidArgument, SkillError
 from openskills.sync import run
@@ -17,7 +17,7 @@ from openskills.sync import run
 if TYPE_CHECKING:
     from openskills.artifacts.store import Scope
     from openskills.prompt.usage import RecordedRequest
-    from openskills.session.store import Session, SessionInfo, SessionKey
+    from openskills.session.store import SessionKey
 
 
 app = typer.Typer(no_args_is_help=True, help="List, show and delete stored conversations, and show their requests.")
@@ -99,12 +99,15 @@ def list_sessions(
 
     user = owner.user or current_user()
     found, more = run(list_conversations(store, get_settings(context), owner.app_name, user, limit, search))
-    show_table(
-        (Column("session", "bold cyan"), "events", "last used", Column("title", wide=True)),
-        [(info.key.session, info.revision, (None, info.begun), info.updated, title) for info, title in found],
-        empty="no sessions; `openskills chat` starts one",
-        json=as_json and {"sessions": [_info_json(info, title) for info, title in found], "more": more},
-    )
+    rows: list[Row] = []
+    entries: list[dict[str, object]] = []
+    for info, title in found:
+        rows.append((info.key.session, info.revision, (None, info.begun), info.updated, title))
+        times = {"begun": info.begun.isoformat(), "updated": info.updated.isoformat()}
+        entries.append({**_key_json(info.key), "events": info.revision, **times, "title": title})
+    columns = (Column("session", "bold cyan"), "events", "last used", Column("title", wide=True))
+    empty = "no sessions; `openskills chat` starts one"
+    show_table(columns, rows, empty, as_json and {"sessions": entries, "more": more})
     if more and not as_json:
         warn(f"and {more:,} more; --limit shows them")
 
@@ -125,15 +128,16 @@ def show(
       openskills sessions show chat-20260131-120000-3f2a --events
     """
     from openskills.cli.chat.conversation import format_conversation, read_conversation
+    from openskills.session.events import event_to_json
 
     found = run(read_conversation(store, get_settings(context), owner.key(session)))
     if events:
-        from openskills.session.events import event_to_json
-
         for event in found.events:
             say_text(event_to_json(event))
     elif as_json:
-        say_json(_session_json(found))
+        logged = [json.loads(event_to_json(event)) for event in found.events]
+        about = {"revision": found.revision, "state": dict(found.state), "events": logged}
+        say_json({**_key_json(found.key), **about})
     else:
         for line in format_conversation(found.events):
             say(*line)
@@ -168,9 +172,14 @@ def requests(
     if number is not None:
         _show_request(found, number, raw=raw, as_json=as_json)
         return
+    rows: list[Row] = []
+    for one in found:
+        tokens = [f"{int(one.tokens.get(name, 0)):,}" for name in ("total", "unchanged")]
+        at = one.at.isoformat(timespec="seconds")
+        rows.append((str(one.number), at, one.agent, one.model, *tokens, f"{one.size:,}"))
     show_table(
         ("number", "time", "agent", "model", "tokens", "unchanged", "bytes"),
-        [_request_cells(one) for one in found],
+        rows,
         empty="no requests recorded; OPENSKILL_RECORD_REQUESTS=1 records those of later messages",
         json=as_json and {**_key_json(key), "requests": [_request_json(one) for one in found]},
     )
@@ -215,12 +224,6 @@ def _request_json(request: "RecordedRequest") -> dict[str, object]:
     return {**about, "bytes": request.size, "sha256": request.digest, "tokens": dict(request.tokens)}
 
 
-def _request_cells(request: "RecordedRequest") -> tuple[str, ...]:
-    tokens = [f"{int(request.tokens.get(name, 0)):,}" for name in ("total", "unchanged")]
-    at = request.at.isoformat(timespec="seconds")
-    return (str(request.number), at, request.agent, request.model, *tokens, f"{request.size:,}")
-
-
 @app.command("delete")
 def delete(
     context: typer.Context,
@@ -258,17 +261,5 @@ def delete(
     say(f"deleted {names}{more}", json=as_json and {"deleted": [key.session for key in keys], "artifacts": count})
 
 
-def _info_json(info: "SessionInfo", title: str) -> dict[str, object]:
-    times = {"begun": info.begun.isoformat(), "updated": info.updated.isoformat()}
-    return {**_key_json(info.key), "events": info.revision, **times, "title": title}
-
-
 def _key_json(key: "SessionKey") -> dict[str, object]:
     return {"session": key.session, "user": key.user, "app": key.app}
-
-
-def _session_json(session: "Session") -> dict[str, object]:
-    from openskills.session.events import event_to_json
-
-    events = [json.loads(event_to_json(event)) for event in session.events]
-    return {**_key_json(session.key), "revision": session.revision, "state": dict(session.state), "events": events}

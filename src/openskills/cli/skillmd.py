@@ -182,7 +182,10 @@ def to_prompt(
     failed = False
     for folder in folders:
         try:
-            entries.append(_read_entry(folder))
+            properties = read_spec_fields(folder)
+            entry = {key: strip_invisible(str(properties[key])) for key in ("name", "description")}
+            # Escaped, not stripped: a path without one of its characters would be another path.
+            entries.append({**entry, "location": _display_file(folder)})
         except InvalidSkill as error:
             print_reference_error(error)
             failed = True
@@ -190,16 +193,6 @@ def to_prompt(
     say_text(xml, json=as_json and {"skills": entries})
     if failed:
         raise typer.Exit(1)
-
-
-def _read_entry(folder: Path) -> dict[str, str]:
-    properties = read_spec_fields(folder)
-    return {
-        "name": strip_invisible(str(properties["name"])),
-        "description": strip_invisible(str(properties["description"])),
-        # Escaped, not stripped: a path without one of its characters would be another path.
-        "location": to_printable(str(folder / "SKILL.md")),
-    }
 
 
 def _format_entry(entry: Mapping[str, str]) -> str:

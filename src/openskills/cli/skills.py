@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -262,10 +262,10 @@ def list_skills(context: typer.Context, sources: SourceOptions, as_json: Json = 
         rows = [{**_identity_json(one), "hidden": hidden.get(one.name), "resources": counts} for one, counts in found]
         say_json({"skills": rows, "problems": [problem_json_with_path(problem) for problem in snapshot.problems]})
     else:
-        cells: list[Row] = [
-            (*_list_cells(skill), (None, hidden.get(skill.name, "")), _describe_resources(counts))
-            for skill, counts in found
-        ]
+        cells: list[Row] = []
+        for skill, counts in found:
+            kinds = (f"{n} {kind}{'s' if n > 1 and kind != 'other' else ''}" for kind, n in counts.items() if n)
+            cells.append((*_list_cells(skill), (None, hidden.get(skill.name, "")), ", ".join(kinds)))
         empty = "no skills found; `openskills new NAME` creates one"
         show_table((*_COLUMNS, Column("resources", "dim")), cells, empty)
         # Not in a column, which would truncate the reason.
@@ -282,12 +282,6 @@ def count_resources(skill: "Skill") -> dict[str, int]:
     resources = skill.resources() if skill.remote is not None else find_resources(skill.directory)
     found = [resource.kind for resource in resources]
     return {kind.value: found.count(kind) for kind in ResourceKind}
-
-
-def _describe_resources(counts: Mapping[str, int]) -> str:
-    return ", ".join(
-        f"{count} {kind}{'s' if count > 1 and kind != 'other' else ''}" for kind, count in counts.items() if count
-    )
 
 
 def _identity_json(skill: "Skill") -> dict[str, object]:

@@ -113,23 +113,20 @@ def _remove(project: "ProjectSource", file: "ProjectFile | None", as_json: bool)
         if (decision := project.store.read_decisions().get(place)) is not None:
             removed[place] = decision
             project.store.forget([place])
-    if as_json:
-        say_json({"project": str(project.project), "places": sorted(removed), "removed": bool(removed)})
-    elif any(decision.answer == "yes" for decision in removed.values()):
-        say("The skills of ", (display_folder(project), "bold"), " will not be used any more.")
+    result = {"project": str(project.project), "places": sorted(removed), "removed": bool(removed)}
+    before, after = "The skills of ", " were not trusted."
+    if any(decision.answer == "yes" for decision in removed.values()):
+        after = " will not be used any more."
     elif removed:
-        say("Removed the decision about the skills of ", (display_folder(project), "bold"), ".")
-    else:
-        say("The skills of ", (display_folder(project), "bold"), " were not trusted.")
+        before, after = "Removed the decision about the skills of ", "."
+    say(before, (display_folder(project), "bold"), after, json=as_json and result)
 
 
 def _remove_server(server: "McpSource", as_json: bool) -> None:
     removed = server.forget()
-    if as_json:
-        say_json({"server": server.label, "places": sorted(removed), "removed": bool(removed)})
-    else:
-        verb = "Removed the decisions about" if removed else "There were no decisions about"
-        say(f"{verb} the skills of ", (escape_line(server.label), "bold"), ".")
+    verb = "Removed the decisions about" if removed else "There were no decisions about"
+    result = {"server": server.label, "places": sorted(removed), "removed": bool(removed)}
+    say(f"{verb} the skills of ", (escape_line(server.label), "bold"), ".", json=as_json and result)
 
 
 def _decide_server(server: "McpSource", yes: bool, as_json: bool) -> None:
@@ -192,7 +189,11 @@ def _decide(project: "ProjectSource", file: "ProjectFile | None", settings: Sett
     can_decide = not as_json and can_ask() and any(map(_can_ask_about, before))
     more = ", and grant them what the project file says" if granted else ""
     agreed = yes or (ask_to_use_skills(f"Use the skills of this project{more}?") if can_decide else None)
-    places = before if agreed is None else _remember(project, before, agreed)
+    places = before
+    if agreed is not None:
+        answer = to_trust_answer(agreed)
+        project.remember(filter(_can_ask_about, before), answer)
+        places = [replace(place, answer=answer) if _can_ask_about(place) else place for place in before]
     trusted = all(place.is_trusted for place in places)
     if as_json:
         say_json({**_json(project, places, found), "grants": granted})
@@ -201,7 +202,11 @@ def _decide(project: "ProjectSource", file: "ProjectFile | None", settings: Sett
         grants = " and what the project file grants" if granted else ""
         say(("trusted" if new else "already trusted", "bold green"), f": agents may use these skills{grants}")
     elif not trusted:
-        _report_untrusted(places)
+        for fault in (place.fault for place in places if place.fault is not None):
+            warn(("not trusted", "bold yellow"), f": {escape_line(fault)}")
+        if undecided := ", ".join(place.label for place in places if _can_ask_about(place)):
+            hint = f": agents do not use {escape_line(undecided)}; trust it with `openskills trust --yes`"
+            warn(("not trusted", "bold yellow"), hint)
     if not trusted and (yes or not as_json):
         raise typer.Exit(1)
 
@@ -220,23 +225,6 @@ def _locate_grants(project: "ProjectSource", file: "ProjectFile | None") -> "Seq
 
 def _can_ask_about(place: "SkillLocation") -> bool:
     return place.digest is not None and not place.is_trusted
-
-
-def _remember(project: "ProjectSource", places: "Sequence[SkillLocation]", agreed: bool) -> "list[SkillLocation]":
-    """Store an answer for all undecided places, and return the places with it."""
-    answer = to_trust_answer(agreed)
-    project.remember((place for place in places if _can_ask_about(place)), answer)
-    return [replace(place, answer=answer) if _can_ask_about(place) else place for place in places]
-
-
-def _report_untrusted(places: "Sequence[SkillLocation]") -> None:
-    for place in places:
-        if place.fault is not None:
-            warn(("not trusted", "bold yellow"), f": {escape_line(place.fault)}")
-    undecided = ", ".join(place.label for place in places if _can_ask_about(place))
-    if undecided:
-        hint = f": agents do not use {escape_line(undecided)}; trust it with `openskills trust --yes`"
-        warn(("not trusted", "bold yellow"), hint)
 
 
 def _show(

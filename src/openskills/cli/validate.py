@@ -26,7 +26,7 @@ from openskills.cli.parameters import (
 from openskills.cli.skills import STYLES, count_by_severity, format_problem
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings
-from openskills.skillmd.problem import Edit, Problem, Severity
+from openskills.skillmd.problem import Problem, Severity
 from openskills.skillmd.rules import ALL_RULES, describe_unknown_rule
 from openskills.skillmd.rules.rule import Rule
 from openskills.version import __version__
@@ -89,8 +89,16 @@ def validate(
     verdicts = [rules.filter_problems(verdict) for verdict in _validate_paths(join_folders(paths, skills), fix)]
     blamed = [_select_faults(verdict, strict) for verdict in verdicts]
     if form is ValidationFormat.JSON:
-        results = zip(verdicts, blamed, strict=True)
-        say_json({"skills": [_result_json(verdict, not faults) for verdict, faults in results]})
+        results = [
+            {
+                "path": one.path,
+                "name": one.name,
+                "valid": not faults,
+                "problems": [each.to_dict() for each in one.problems],
+            }
+            for one, faults in zip(verdicts, blamed, strict=True)
+        ]
+        say_json({"skills": results})
     elif form is ValidationFormat.SARIF:
         say_json(build_sarif(verdicts))
     else:
@@ -169,21 +177,17 @@ class RuleSelection:
 
     def filter_problems(self, verdict: "ValidationResult") -> "ValidationResult":
         """The result without the problems that are not to be reported."""
-        ignored = {*self.ignored, *self._list_ignored_for(verdict)}
+        ignored = {*self.ignored}
+        if self.project is not None:
+            options = self.project.validate
+            ignored.update(options.per_skill_ignores.get(verdict.name or "", ()))
+            path = os.path.relpath(os.path.realpath(verdict.path), os.path.realpath(self.project.path.parent))
+            for pattern, names in options.per_file_ignores.items():
+                if fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern.rstrip('/')}/*"):
+                    ignored.update(names)
         problems = (problem for problem in verdict.problems if problem.rule not in ignored)
         kept = tuple(problem for problem in problems if not self.selected or problem.rule in self.selected)
         return replace(verdict, problems=kept)
-
-    def _list_ignored_for(self, verdict: "ValidationResult") -> list[str]:
-        if self.project is None:
-            return []
-        options = self.project.validate
-        found = [*options.per_skill_ignores.get(verdict.name or "", ())]
-        path = os.path.relpath(os.path.realpath(verdict.path), os.path.realpath(self.project.path.parent))
-        for pattern, names in options.per_file_ignores.items():
-            if fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern.rstrip('/')}/*"):
-                found += names
-        return found
 
 
 def _validate_paths(paths: Sequence[str], fix: bool) -> "list[ValidationResult]":
@@ -210,15 +214,8 @@ def _is_in(folder: Path, paths: Sequence[str]) -> bool:
 
 def _select_faults(verdict: "ValidationResult", strict: bool) -> list[Problem]:
     """The problems that make this skill invalid."""
-    bad = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
-    return [
-        problem for problem in verdict.problems if problem.severity in bad or (strict and problem.rule in _STRICT_RULES)
-    ]
-
-
-def _result_json(verdict: "ValidationResult", valid: bool) -> dict[str, object]:
-    problems = [problem.to_dict() for problem in verdict.problems]
-    return {"path": verdict.path, "name": verdict.name, "valid": valid, "problems": problems}
+    bad, rules = ({Severity.ERROR, Severity.WARNING}, _STRICT_RULES) if strict else ({Severity.ERROR}, ())
+    return [problem for problem in verdict.problems if problem.severity in bad or problem.rule in rules]
 
 
 def _print_results(verdicts: "Sequence[ValidationResult]", blamed: Sequence[Sequence[Problem]], quiet: bool) -> None:
@@ -294,17 +291,15 @@ def _sarif_result(problem: Problem, index: int, marked: bool) -> SarifObject:
     edits = problem.fix.edits if problem.fix else ()
     # SARIF does not count a byte-order mark as text, so its removal cannot be described.
     is_describable = not marked or all(edit.start > 0 for edit in edits)
-    replacements = [_sarif_replacement(edit, marked) for edit in edits] if is_describable else []
+    replacements: list[SarifObject] = []
+    for edit in edits if is_describable else ():
+        replacement = {"deletedRegion": {"charOffset": edit.start - marked, "charLength": edit.end - edit.start}}
+        inserted = {"insertedContent": {"text": edit.replacement}} if edit.replacement else {}
+        replacements.append({**replacement, **inserted})
     if problem.fix and replacements:
         change = {"artifactLocation": _sarif_artifact(problem.path), "replacements": replacements}
         result["fixes"] = [{"description": {"text": problem.fix.title}, "artifactChanges": [change]}]
     return result
-
-
-def _sarif_replacement(edit: Edit, marked: bool) -> SarifObject:
-    region = {"charOffset": edit.start - marked, "charLength": edit.end - edit.start}
-    replacement: SarifObject = {"deletedRegion": region}
-    return {**replacement, "insertedContent": {"text": edit.replacement}} if edit.replacement else replacement
 
 
 def _sarif_artifact(path: str) -> SarifObject:

@@ -80,7 +80,8 @@ def clean(
         from openskills.executors.records.leases import CleanupResult
 
         found = _list_with_progress(store)
-        removable = tuple(info for info in found if _is_removable(info, age))
+        unused = (info for info in found if not info.in_use)
+        removable = tuple(info for info in unused if (info.is_expired if age is None else info.idle >= age))
         if dry_run:
             in_use = tuple(info for info in found if info.in_use)
             _report_cleanup(CleanupResult(removed=removable, in_use=in_use), as_json, "would be removed")
@@ -148,10 +149,6 @@ def _list_with_progress(store: "WorkspaceStore") -> "Sequence[WorkspaceInfo]":
         return store.list(progress)
 
 
-def _is_removable(info: "WorkspaceInfo", age: float | None) -> bool:
-    return not info.in_use and (info.is_expired if age is None else info.idle >= age)
-
-
 def confirm_removal(what: str, show: Callable[[], None], as_json: bool) -> None:
     """Show what would be removed and ask on the terminal. Exits with 1 unless the user agrees."""
     agreed = None
@@ -166,7 +163,10 @@ def confirm_removal(what: str, show: Callable[[], None], as_json: bool) -> None:
 
 def _report_cleanup(cleaned: "CleanupResult", as_json: bool, done: str) -> None:
     if as_json:
-        removed, in_use = ([_identity(info) for info in infos] for infos in (cleaned.removed, cleaned.in_use))
+        removed, in_use = (
+            [{"id": info.id, "key": info.key, "executor": info.executor} for info in infos]
+            for infos in (cleaned.removed, cleaned.in_use)
+        )
         say_json({"removed": removed, "in_use": in_use, "failures": list(cleaned.failures)})
         return
     for info in cleaned.removed:
@@ -194,10 +194,6 @@ def _show_workspaces(found: "Sequence[WorkspaceInfo]", json: object = False) -> 
 
 def _display_name(info: "WorkspaceInfo") -> str:
     return info.key or f"{info.id} (never used)"
-
-
-def _identity(info: "WorkspaceInfo") -> dict[str, object]:
-    return {"id": info.id, "key": info.key, "executor": info.executor}
 
 
 def to_age_cell(seconds: float) -> CellPair:

@@ -4,7 +4,7 @@ import shlex
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from types import FrameType, MappingProxyType
 from typing import Any
 
@@ -75,25 +75,6 @@ def _handle_interrupts(handler: Callable[[int, FrameType | None], Any]) -> None:
     """Set what Ctrl-C does, unless it is ignored, as for programs in the background."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, handler)
-
-
-def answer_once(talk: ChatSession, message: str) -> None:
-    """Answer one message, or run one slash command. Exits with 1 without an answer."""
-    try:
-        if not run(_run_line(talk, message)):
-            raise typer.Exit(1)
-    except ChatExit:
-        return
-
-
-def exit_on_signals() -> None:
-    """On SIGTERM and SIGHUP, close everything and exit."""
-
-    def exit_on_signal(number: int, _frame: FrameType | None) -> None:
-        raise typer.Exit(128 + number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, exit_on_signal)
 
 
 def _handle_line(talk: ChatSession, line: str) -> None:
@@ -185,8 +166,16 @@ async def _greet(talk: ChatSession, *, is_chosen: bool) -> None:
 
 
 def run_chat(conversation: AbstractAsyncContextManager[ChatSession], message: str | None, paths: list[str]) -> None:
-    """Chat interactively, or answer `message`. Runs on the loop of `sync.run`, which can be interrupted."""
-    exit_on_signals()
+    """Chat interactively, or answer `message` or run it as a slash command; without an answer exit with 1.
+
+    Runs on the loop of `sync.run`, which can be interrupted. SIGTERM and SIGHUP close everything and exit.
+    """
+
+    def exit_on_signal(number: int, _frame: FrameType | None) -> None:
+        raise typer.Exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, exit_on_signal)
     talk = run(conversation.__aenter__())
     try:
         for path in paths:
@@ -196,6 +185,8 @@ def run_chat(conversation: AbstractAsyncContextManager[ChatSession], message: st
             converse(talk)
             warn(f"continue with: openskills chat --session {shlex.quote(talk.session.scope.session)}")
         else:
-            answer_once(talk, message)
+            with suppress(ChatExit):
+                if not run(_run_line(talk, message)):
+                    raise typer.Exit(1)
     finally:
         run(conversation.__aexit__(None, None, None))
