@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import Column, escape_line, say_json, show_table, warn
-from openskills.cli.parameters import Json, Text, argument, get_settings, option
+from openskills.cli.parameters import Json, Text, argument, option
 from openskills.cli.sessions import Name, OwnerOptions
 from openskills.errors import InvalidArgument
+from openskills.settings import Settings
 from openskills.sync import run
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ app = typer.Typer(no_args_is_help=True, help="List and download the artifacts of
 
 @app.command("list")
 def list_artifacts(
-    context: typer.Context,
+    settings: Settings,
     session: Name,
     owner: OwnerOptions,
     store: Store = None,
@@ -47,7 +48,7 @@ def list_artifacts(
     from openskills.artifacts.open import open_artifact_store
     from openskills.cli.chat.commands import find_artifacts
 
-    artifacts = open_artifact_store(store, get_settings(context))
+    artifacts = open_artifact_store(store, settings)
     found = run(find_artifacts(artifacts, owner.scope(session), versions=versions))
     show_table(
         (Column("artifact", "bold cyan", wide=True), "bytes", "type", "saved"),
@@ -59,7 +60,7 @@ def list_artifacts(
 
 @app.command("get")
 def get(
-    context: typer.Context,
+    settings: Settings,
     session: Name,
     artifact: Annotated[str, argument("REF", "artifact://NAME@VERSION; artifact:// and @VERSION are optional.")],
     owner: OwnerOptions,
@@ -81,7 +82,7 @@ def get(
 
     if as_json and to in (None, "-"):
         raise InvalidArgument("--json", "cannot be combined with output to stdout; choose a file with --to")
-    artifacts = open_artifact_store(store, get_settings(context))
+    artifacts = open_artifact_store(store, settings)
     target = None if to == "-" else to
     found, path = run(fetch_artifact(artifacts, owner.scope(session), artifact, target, bare=to is None))
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openskills.cli.output import CliProgress, Column, Row, pluralize, say, say_json, show_table, warn
-from openskills.cli.parameters import Json, Text, argument, get_settings, option
+from openskills.cli.parameters import Json, Text, argument, option
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings, parse_seconds
 from openskills.sync import run
@@ -26,7 +26,7 @@ _SHOWN_ID = 12
 
 @app.command("status")
 def status(
-    context: typer.Context, executor: Executor = None, namespace: Namespace = _NAMESPACE, as_json: Json = False
+    settings: Settings, executor: Executor = None, namespace: Namespace = _NAMESPACE, as_json: Json = False
 ) -> None:
     """Show the nodes with their load and limits and, if hosts share PostgreSQL, their last heartbeats.
 
@@ -42,7 +42,6 @@ def status(
     """
     from openskills.executors.ray.cluster import open_cluster
 
-    settings = get_settings(context)
     name = _find_cluster(executor, settings)
     if name is None and settings.host_database is None:
         raise _build_missing_error(settings)
@@ -63,7 +62,7 @@ def status(
 
 @app.command("drain")
 def drain(
-    context: typer.Context,
+    settings: Settings,
     node: Annotated[str, argument("NODE", "The id of a node or its beginning; openskills cluster status shows it.")],
     undo: Annotated[bool, typer.Option("--undo", help="Give the node work again.")] = False,
     timeout: Annotated[str, option("TIME", "How long to wait until the node is empty: 90s, 15m.")] = "10m",
@@ -84,7 +83,6 @@ def drain(
     """
     from openskills.executors.ray.cluster import open_cluster
 
-    settings = get_settings(context)
     name = _find_cluster(executor, settings)
     if name is None:
         raise _build_missing_error(settings)

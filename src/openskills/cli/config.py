@@ -49,7 +49,7 @@ def complete_configured_skill(context: typer.Context, incomplete: str) -> list[s
 
 
 def config(
-    context: typer.Context,
+    settings: Settings,
     skill: Annotated[
         Text, argument("SKILL", "Show the settings of a hosted skill.", autocompletion=complete_configured_skill)
     ] = None,
@@ -75,7 +75,6 @@ def config(
     from openskills.catalog.trust import TrustStore
     from openskills.project import open_project
 
-    settings = get_settings(context)
     file = open_project(project, settings)
     trusted = file is not None and TrustStore(settings.config_dir).is_trusted(file.path, file.digest)
     if skill is not None:

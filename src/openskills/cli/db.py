@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import CliProgress, Column, Row, say, show_table, warn
-from openskills.cli.parameters import Json, Text, argument, get_settings
+from openskills.cli.parameters import Json, Text, argument
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings, parse_database
 
@@ -23,7 +23,7 @@ Url = Annotated[
 
 
 @db_app.command("check")
-def check(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
+def check(settings: Settings, url: Url = None, as_json: Json = False) -> None:
     """Show whether the databases can be reached, which versions their tables have, and how many rows.
 
     Examples:
@@ -36,7 +36,6 @@ def check(context: typer.Context, url: Url = None, as_json: Json = False) -> Non
     """
     from openskills.host.transfer import check_database
 
-    settings = get_settings(context)
     with CliProgress("reading the databases"):
         states = check_database(_find_place(settings, url, "URL"), settings)
     _show_states(states, as_json=as_json)
@@ -46,7 +45,7 @@ def check(context: typer.Context, url: Url = None, as_json: Json = False) -> Non
 
 
 @db_app.command("migrate")
-def migrate(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
+def migrate(settings: Settings, url: Url = None, as_json: Json = False) -> None:
     """Create or update the tables. Hosts do that as well when they start; existing rows stay.
 
     Example:
@@ -54,7 +53,6 @@ def migrate(context: typer.Context, url: Url = None, as_json: Json = False) -> N
     """
     from openskills.host.transfer import migrate_database
 
-    settings = get_settings(context)
     with CliProgress("updating the tables"):
         states = migrate_database(_find_place(settings, url, "URL"), settings)
     _show_states(states, as_json=as_json)
@@ -62,7 +60,7 @@ def migrate(context: typer.Context, url: Url = None, as_json: Json = False) -> N
 
 @db_app.command("copy")
 def copy(
-    context: typer.Context,
+    settings: Settings,
     source: Annotated[str, argument("FROM", "sqlite:////FILE of a host, or postgresql://...")],
     target: Annotated[str, argument("TO", "postgresql://... of an empty database.")],
     merge: Annotated[
@@ -83,7 +81,6 @@ def copy(
     from openskills.host.transfer import copy_database
     from openskills.postgres import PostgresUrl
 
-    settings = get_settings(context)
     origin, place = _find_place(settings, source, "FROM"), _find_place(settings, target, "TO")
     if not isinstance(place, PostgresUrl):
         raise InvalidArgument("TO", "expected postgresql://user:password@host:port/database")

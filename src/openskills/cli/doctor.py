@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, say, say_json
-from openskills.cli.parameters import Json, Many, Skills, Text, Trust, argument, get_settings, option
+from openskills.cli.parameters import Json, Many, Skills, Text, Trust, argument, option
 from openskills.cli.skills import complete_skill
 from openskills.cli.workspaces import open_temporary_workspace
 from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    context: typer.Context,
+    settings: Settings,
     paths: Annotated[Many, argument("PATH", "With --skill: sources of skills.")] = None,
     skill: Annotated[
         Text, option("SKILL", "Check what a skill needs; its name, or its folder.", autocompletion=complete_skill)
@@ -58,7 +58,6 @@ def doctor(
 
     Exit codes: 0 everything required is there, 1 something is missing.
     """
-    settings = get_settings(context)
     sources = [*(paths or ()), *(skills or ())]
     if sources and skill is None:
         raise InvalidArgument("PATH", "needs --skill, the skill of these sources to check")

@@ -16,7 +16,7 @@ from openskills.cli.skills import display_path, open_sources, report_sources
 from openskills.errors import InvalidArgument, InvalidSkill, SkillError
 from openskills.filesystem import replace_public_file
 from openskills.paths import parse_relative
-from openskills.settings import parse_base_url
+from openskills.settings import Settings, parse_base_url
 
 if TYPE_CHECKING:
     from openskills.catalog.publish import Publication, PublishedSkill
@@ -28,7 +28,7 @@ _DEFAULT_NAME = "openskills"
 
 
 def export(
-    context: typer.Context,
+    settings: Settings,
     directory: Annotated[str, argument("DIR", "The directory to write to; created if it is missing.")],
     sources: SourceOptions,
     name: Annotated[str, option("NAME", "The name of the marketplace and of the plugin.")] = _DEFAULT_NAME,
@@ -67,7 +67,7 @@ def export(
     url = None if url is None else parse_base_url(url, "--url")
     mcp_url = None if mcp_url is None else parse_base_url(mcp_url, "--mcp-url")
     target = ExportDirectory.open(Path(directory))
-    catalog = open_sources(context, sources)
+    catalog = open_sources(settings, sources)
     report_sources(catalog.snapshot)
     with CliProgress("exporting skills") as progress:
         found = SkillPublisher(catalog).collect(progress)

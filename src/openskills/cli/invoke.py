@@ -256,7 +256,7 @@ def complete_hosted_skill(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def invoke(
-    context: typer.Context,
+    settings: Settings,
     skill: Annotated[
         str, argument("ID", "The id of a hosted skill, such as file_search.", autocompletion=complete_hosted_skill)
     ],
@@ -289,4 +289,4 @@ def invoke(
     """
     live = is_live(stream, as_json=as_json)
     call = InvokeArguments(skill, read_input(given), trace_id, idempotency_key, live, as_json)
-    raise typer.Exit(run_invocation(call, target, get_settings(context)))
+    raise typer.Exit(run_invocation(call, target, settings))

@@ -13,7 +13,7 @@ import typer
 
 from openskills.cli.mcp_config import CLIENTS, ServerEntry, find_config_file, merge_config, render_config
 from openskills.cli.output import ask, escape_line, say_text, warn
-from openskills.cli.parameters import Executor, SourceOptions, Text, check_choice, get_settings, option
+from openskills.cli.parameters import Executor, SourceOptions, Text, check_choice, option
 from openskills.cli.sessions import complete_session
 from openskills.cli.skills import open_sources, report_sources
 from openskills.errors import InvalidArgument, MissingExtra
@@ -29,7 +29,7 @@ _NAME = "openskills"
 
 
 def mcp(
-    context: typer.Context,
+    settings: Settings,
     options: SourceOptions,
     tools: Annotated[
         str, option("WHICH", "session (load and run skills), hosted (skills as tools) or both.")
@@ -68,7 +68,6 @@ def mcp(
     """
     import asyncio
 
-    settings = get_settings(context)
     sources = options.addresses
     check_choice("--tools", tools, _TOOLS)
     if profile is not None:
@@ -78,7 +77,7 @@ def mcp(
         if url is not None or yes:
             raise InvalidArgument("--url" if url else "--yes", "needs --print-config or --install")
         # Stdin and stdout belong to the client, so nobody can be asked.
-        catalog = open_sources(context, options, asking=False)
+        catalog = open_sources(settings, options, asking=False)
         report_sources(catalog.snapshot)
         if sources and not catalog.skills and tools == "session":
             raise InvalidArgument(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import CliProgress, Column, Row, escape_line, pluralize, say, show_table, warn
-from openskills.cli.parameters import Json, Many, Text, Yes, argument, get_settings, option
+from openskills.cli.parameters import Json, Many, Text, Yes, argument, option
 from openskills.cli.workspaces import confirm_removal, format_size, open_temporary_workspace, to_age_cell
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings, parse_seconds
@@ -21,7 +21,7 @@ app = typer.Typer(no_args_is_help=True, help="List, add and remove the packages 
 
 
 @app.command("list")
-def list_packages(context: typer.Context, as_json: Json = False) -> None:
+def list_packages(settings: Settings, as_json: Json = False) -> None:
     """List the environments with their packages, sizes and when they were last used.
 
     Examples:
@@ -30,13 +30,13 @@ def list_packages(context: typer.Context, as_json: Json = False) -> None:
 
     In a pipe each environment is one line of tab-separated fields: id, requested packages, bytes, idle seconds.
     """
-    found = _open_store(get_settings(context)).list()
+    found = _open_store(settings).list()
     _show_environments(found, json=as_json and {"environments": [one.to_dict() for one in found]})
 
 
 @app.command("add")
 def add(
-    context: typer.Context,
+    settings: Settings,
     packages: Annotated[Many, argument("PACKAGE", "Python requirements, and npm packages as npm:NAME.")] = None,
     executor: Annotated[Text, option("NAME", "auto, sandbox, container, landlock or local.")] = None,
     as_json: Json = False,
@@ -54,7 +54,6 @@ def add(
     """
     from openskills.executors.staging.packages import PackageSet
 
-    settings = get_settings(context)
     if not packages:
         raise InvalidArgument("PACKAGE", "missing; name at least one package, such as pypdf or npm:docx")
     wanted = PackageSet.parse(packages)
@@ -66,7 +65,7 @@ def add(
 
 @app.command("clean")
 def clean(
-    context: typer.Context,
+    settings: Settings,
     older_than: Annotated[Text, option("TIME", "Only those unused for 24h, 7d.")] = "30d",
     everything: Annotated[bool, typer.Option("--all", help="All environments.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
@@ -83,7 +82,7 @@ def clean(
 
     Exit codes: 0 done, 1 not confirmed, 2 wrong usage.
     """
-    store = _open_store(get_settings(context))
+    store = _open_store(settings)
     limit = 0.0 if everything else parse_seconds(older_than or "30d", "--older-than")
     removable = [one for one in store.list() if time.time() - one.used_at >= limit]
     what = f"{pluralize(len(removable), 'environment')} with {format_size(sum(one.size for one in removable))}"

@@ -39,15 +39,19 @@ def argument(metavar: str, help: str, **more: Any) -> Any:  # noqa: A002
 
 
 def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with the fields of a dataclass as its parameters, instead of a parameter of that type."""
+    """The command with the fields of a dataclass as its parameters, instead of a parameter of that type.
+
+    A parameter of type `Settings` gets those that `main` has read.
+    """
     given = inspect.signature(command).parameters.values()
     groups = {one.name: cast("type[Any]", one.annotation) for one in given if is_dataclass(one.annotation)}
     if not groups:
         return command
     expanded: list[inspect.Parameter] = []
     for one in (one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in given):
-        if one.name not in groups:
-            expanded.append(one)
+        if one.name not in groups or one.annotation is Settings:
+            is_settings = one.annotation is Settings
+            expanded.append(one.replace(name="context", annotation=typer.Context) if is_settings else one)
             continue
         hints, own = get_type_hints(groups[one.name], include_extras=True), fields(groups[one.name])
         expanded += [one.replace(name=f.name, default=f.default, annotation=hints[f.name]) for f in own]
@@ -55,7 +59,10 @@ def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def run(**values: Any) -> Any:
         for name, group in groups.items():
-            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+            if group is Settings:
+                values[name] = get_settings(values.pop("context"))
+            else:
+                values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
         return command(**values)
 
     vars(run)["__signature__"] = inspect.Signature(expanded)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import typer
 
 from openskills.cli.output import CliProgress, Column, Row, escape_line, say_text, show_table
-from openskills.cli.parameters import HostUrl, Json, Text, argument, get_settings, option
+from openskills.cli.parameters import HostUrl, Json, Text, argument, option
 from openskills.errors import Forbidden, HostUnavailable, InvalidArgument, SkillError, Unauthorized, UnknownSkill
 from openskills.settings import Settings
 
@@ -139,7 +139,7 @@ def open_remote(url: str | None, settings: Settings) -> Generator[RemoteSkills]:
 
 
 def push(
-    context: typer.Context,
+    settings: Settings,
     directory: Annotated[str, argument("DIR", "The folder of the skill.")],
     url: HostUrl = None,
     as_json: Json = False,
@@ -167,7 +167,7 @@ def push(
     name = checked.name or folder.name
     with (
         tempfile.TemporaryDirectory(prefix="openskills-") as scratch,
-        open_remote(url, get_settings(context)) as remote,
+        open_remote(url, settings) as remote,
         CliProgress(f"uploading {escape_line(name)}"),
     ):
         archive = Path(scratch, f"{name}.zip")
@@ -194,7 +194,7 @@ def _upload(remote: RemoteSkills, archive: Path, digest: str) -> dict[str, Any]:
 
 
 def pull(
-    context: typer.Context,
+    settings: Settings,
     name: Name,
     into: Annotated[
         Text, option("DIR", "Where to put the folder of the skill.", show_default="the current directory")
@@ -218,7 +218,7 @@ def pull(
     parent = Path(into or ".")
     with (
         tempfile.TemporaryDirectory(prefix="openskills-") as scratch,
-        open_remote(url, get_settings(context)) as remote,
+        open_remote(url, settings) as remote,
         CliProgress(f"downloading {escape_line(name)}") as progress,
     ):
         skill = remote.find(name)
@@ -276,7 +276,7 @@ def _replace(target: Path, fresh: Path) -> None:
             raise
 
 
-def versions(context: typer.Context, name: Name, url: HostUrl = None, as_json: Json = False) -> None:
+def versions(settings: Settings, name: Name, url: HostUrl = None, as_json: Json = False) -> None:
     """List the versions of a skill on a host, latest first.
 
     Example:
@@ -285,7 +285,7 @@ def versions(context: typer.Context, name: Name, url: HostUrl = None, as_json: J
     In a pipe each version is one line of tab-separated fields: number, default or not, creation (UTC), digest and
     description.
     """
-    with open_remote(url, get_settings(context)) as remote:
+    with open_remote(url, settings) as remote:
         skill = remote.find(name)
         found = list(remote.list_all(f"/v1/skills/{skill['id']}/versions"))
     rows: list[Row] = []

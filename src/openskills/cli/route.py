@@ -11,7 +11,7 @@ import typer
 
 from openskills.cli.invoke import InvokeArguments, InvokeTarget, TraceId, is_live, open_invoker, run_invocation
 from openskills.cli.output import escape_line, say, say_json, say_text, warn
-from openskills.cli.parameters import Json, Paths, Skills, argument, get_settings
+from openskills.cli.parameters import Json, Paths, Skills, argument
 from openskills.cli.skills import open_catalog
 from openskills.errors import HostUnavailable, InvalidArgument
 from openskills.settings import Settings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def route(
-    context: typer.Context,
+    settings: Settings,
     text: Annotated[str, argument("TEXT", "A request, in English or Chinese.")],
     target: InvokeTarget,
     paths: Paths = None,
@@ -47,7 +47,6 @@ def route(
     from openskills.host.client.router import RoutableSkill, Router, extract_input
     from openskills.telemetry.context import bind
 
-    settings = get_settings(context)
     with bind(trace_id) as bound, _log_to_stderr(settings.debug):
         hosted = _list_hosted(target, settings, required=then_invoke)
         catalog = open_catalog([*(paths or ()), *(skills or ())], settings, asking=False).skills

@@ -36,7 +36,6 @@ from openskills.cli.parameters import (
     Text,
     argument,
     check_choice,
-    get_settings,
     option,
     parse_env,
 )
@@ -61,7 +60,7 @@ _STYLES = {"ready": "green", "broken": "bold red", "unavailable": "yellow"}
 
 
 def serve(
-    context: typer.Context,
+    settings: Settings,
     given: GrantOptions,
     paths: Annotated[Many, argument("PATH", "SKILL.md folders to serve, as --skills.")] = None,
     host: Annotated[str, option("ADDRESS", "The address to listen on.")] = "127.0.0.1",
@@ -128,7 +127,6 @@ def serve(
     check_choice("--derive-schemas", derive_schemas, ("help", "never"))
     if publish is not None:
         check_choice("--publish", publish, PUBLISH_MODES)
-    settings = get_settings(context)
     own = given.parse(settings)
     settings = replace(
         settings,
@@ -187,12 +185,12 @@ def serve(
     warn("stopped")
 
 
-def _use_keys(context: typer.Context, work: "Callable[[KeyFile | KeyTable], Awaitable[T]]") -> T:
+def _use_keys(settings: Settings, work: "Callable[[KeyFile | KeyTable], Awaitable[T]]") -> T:
     """Do something with the keys: those of the file, or of the database that several hosts share."""
     from openskills.host.keys import open_key_store
 
     async def use() -> T:
-        store = open_key_store(get_settings(context))
+        store = open_key_store(settings)
         try:
             return await work(store)
         finally:
@@ -260,7 +258,7 @@ Name = Annotated[str, argument("NAME", "The owner of the key: letters, digits, d
 
 @keys_app.command("new")
 def new(
-    context: typer.Context,
+    settings: Settings,
     name: Name,
     scope: Annotated[
         Many,
@@ -295,20 +293,20 @@ def new(
     key, stored = create_key(name, now=datetime.now(UTC), lifetime=lifetime)
     limits: dict[str, Any] = {**parse_limits(limit or ())}
     stored = replace(stored, scopes=tuple(scope or ("*",)), role=role, **limits)
-    _use_keys(context, lambda keys: keys.add(stored))
+    _use_keys(settings, lambda keys: keys.add(stored))
     say_text(key, json=as_json and {"key": key, **_key_json(stored)})
     if not as_json:
         warn(f"this key of {name!r} is not shown again; send it as: Authorization: Bearer {key[:8]}...")
 
 
 @keys_app.command("list")
-def list_keys(context: typer.Context, as_json: Json = False) -> None:
+def list_keys(settings: Settings, as_json: Json = False) -> None:
     """List the keys with their owners, prefixes, scopes, roles and limits.
 
     In a pipe each key is one line of tab-separated fields: name, prefix, scopes, limits, creation and expiry (UTC),
     and role.
     """
-    found = _use_keys(context, lambda keys: keys.list())
+    found = _use_keys(settings, lambda keys: keys.list())
     rows: list[Row] = []
     for key in found:
         is_expired = key.expires_at is not None and key.expires_at <= time.time()
@@ -325,7 +323,7 @@ def list_keys(context: typer.Context, as_json: Json = False) -> None:
 
 
 @keys_app.command("rotate")
-def rotate(context: typer.Context, name: Name, as_json: Json = False) -> None:
+def rotate(settings: Settings, name: Name, as_json: Json = False) -> None:
     """Replace a key by a new one with the same role, scopes, limits and lifetime, and print it.
 
     Running hosts refuse the old one from the next request on, and its console sessions end.
@@ -333,7 +331,7 @@ def rotate(context: typer.Context, name: Name, as_json: Json = False) -> None:
     Example:
       openskills keys rotate ci
     """
-    key, stored = _use_keys(context, lambda keys: keys.rotate(name, now=datetime.now(UTC)))
+    key, stored = _use_keys(settings, lambda keys: keys.rotate(name, now=datetime.now(UTC)))
     say_text(key, json=as_json and {"key": key, **_key_json(stored)})
     if not as_json:
         warn(f"this key of {escape_line(name)!r} is not shown again; the previous one is refused from now on")
@@ -341,7 +339,7 @@ def rotate(context: typer.Context, name: Name, as_json: Json = False) -> None:
 
 @keys_app.command("scope")
 def scope(
-    context: typer.Context,
+    settings: Settings,
     name: Name,
     scopes: Annotated[list[str], argument("SKILL", "Skills or patterns such as file_*; * for every skill.")],
     as_json: Json = False,
@@ -351,7 +349,7 @@ def scope(
     Example:
       openskills keys scope ci 'file_*' echo
     """
-    stored = _use_keys(context, lambda keys: keys.change_scopes(name, scopes))
+    stored = _use_keys(settings, lambda keys: keys.change_scopes(name, scopes))
     if as_json:
         say_json(_key_json(stored))
         return
@@ -360,7 +358,7 @@ def scope(
 
 @keys_app.command("revoke")
 def revoke(
-    context: typer.Context,
+    settings: Settings,
     names: Annotated[list[str], argument("NAME", "The owners of the keys.")],
     as_json: Json = False,
 ) -> None:
@@ -373,7 +371,7 @@ def revoke(
     async def revoke_all(keys: "KeyFile | KeyTable") -> "list[StoredKey]":
         return [await keys.revoke(name) for name in dict.fromkeys(names)]
 
-    done = [key.name for key in _use_keys(context, revoke_all)]
+    done = [key.name for key in _use_keys(settings, revoke_all)]
     say(f"revoked {', '.join(map(escape_line, done))}", json=as_json and {"revoked": done})
 
 
@@ -397,7 +395,7 @@ RunSkill = Annotated[Text, option("ID", "Only runs of this skill.")]
 
 @runs_app.command("list")
 def list_runs(
-    context: typer.Context,
+    settings: Settings,
     skill: RunSkill = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only failed runs.")] = False,
     state: Annotated[
@@ -426,7 +424,7 @@ def list_runs(
     if state:
         check_choice("--state", state, (*RunState, UNFINISHED))
     earliest = None if since is None else time.time() - parse_seconds(since, "--since")
-    history = _open_history(get_settings(context))
+    history = _open_history(settings)
     wanted = RunFilter(skill, state, who, earliest, text=text, before=before, failed=failed)
     found = run(history.list(wanted, limit=limit))
     rows: list[Row] = []
@@ -445,7 +443,7 @@ def list_runs(
 
 @runs_app.command("show")
 def show(
-    context: typer.Context,
+    settings: Settings,
     run_id: Annotated[str, argument("ID", "The id of a run, its first characters, or a trace id.")],
     as_json: Json = False,
 ) -> None:
@@ -454,7 +452,7 @@ def show(
     Example:
       openskills runs show run_019a8c3b4d5e
     """
-    found = run(_open_history(get_settings(context)).get(run_id)).to_dict()
+    found = run(_open_history(settings).get(run_id)).to_dict()
     if as_json:
         say_json(found)
         return
@@ -464,7 +462,7 @@ def show(
 
 @runs_app.command("events")
 def events(
-    context: typer.Context,
+    settings: Settings,
     run_id: RunId,
     after: Annotated[int, option("N", "Only events after the one with this id.", min=0)] = 0,
     as_json: Json = False,
@@ -476,7 +474,7 @@ def events(
     Example:
       openskills runs events run_019a8c3b4d5e0123456789abcdef01234567
     """
-    raise typer.Exit(_use_runs(context, lambda runs: _follow_run(runs, run_id, after, as_json=as_json)))
+    raise typer.Exit(_use_runs(settings, lambda runs: _follow_run(runs, run_id, after, as_json=as_json)))
 
 
 async def _follow_run(runs: "Runs", run_id: str, after: int, *, as_json: bool) -> int:
@@ -500,20 +498,20 @@ async def _follow_run(runs: "Runs", run_id: str, after: int, *, as_json: bool) -
 
 
 @runs_app.command("cancel")
-def cancel(context: typer.Context, run_id: RunId, as_json: Json = False) -> None:
+def cancel(settings: Settings, run_id: RunId, as_json: Json = False) -> None:
     """Cancel an asynchronous run or a command; one that has ended is unchanged.
 
     Example:
       openskills runs cancel run_019a8c3b4d5e0123456789abcdef01234567
     """
-    found = _use_runs(context, lambda runs: runs.cancel(run_id)).to_dict()
+    found = _use_runs(settings, lambda runs: runs.cancel(run_id)).to_dict()
     text = f"{run_id} has ended: {found['state']}" if found["ended"] else f"cancelling {run_id}"
     say(text, json=as_json and {name: found[name] for name in ("id", "state", "skill_id", "cancel_requested")})
 
 
 @runs_app.command("again")
 def again(
-    context: typer.Context,
+    settings: Settings,
     run_id: RunId,
     url: HostUrl = None,
     env: Annotated[Many, option("NAME=VALUE", "A variable of a command; their values are not stored.")] = None,
@@ -528,7 +526,7 @@ def again(
     from openskills.host.client.client import Client
 
     async def start_again() -> str:
-        async with Client(url, settings=get_settings(context)) as client:
+        async with Client(url, settings=settings) as client:
             return (await client.run_again(run_id, env=parse_env(env))).id
 
     started = run(start_again())
@@ -536,13 +534,13 @@ def again(
 
 
 @runs_app.command("compare")
-def compare(context: typer.Context, first: RunId, second: RunId, as_json: Json = False) -> None:
+def compare(settings: Settings, first: RunId, second: RunId, as_json: Json = False) -> None:
     """Show how two runs differ: result, time, memory, input and output.
 
     Example:
       openskills runs compare $BEFORE $AFTER
     """
-    found = _use_runs(context, lambda runs: runs.compare(first, second))
+    found = _use_runs(settings, lambda runs: runs.compare(first, second))
     if as_json:
         from openskills.host.runs import encode_data
 
@@ -560,7 +558,7 @@ def compare(context: typer.Context, first: RunId, second: RunId, as_json: Json =
 
 @runs_app.command("stats")
 def stats(
-    context: typer.Context,
+    settings: Settings,
     skill: RunSkill = None,
     since: Annotated[str, option("TIME", "The time to look back: 90s, 15m, 24h, 7d.")] = "24h",
     buckets: Annotated[int, typer.Option("--buckets", min=1, max=500, help="The number of intervals.")] = 12,
@@ -574,7 +572,7 @@ def stats(
     from openskills.host.history import RunFilter
 
     now = time.time()
-    history = _open_history(get_settings(context))
+    history = _open_history(settings)
     earliest = now - parse_seconds(since, "--since")
     found = run(history.series(RunFilter(skill), since=earliest, until=now, buckets=buckets))
     rows: list[Row] = []
@@ -590,12 +588,11 @@ def _format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().strftime("%m-%d %H:%M:%S")
 
 
-def _use_runs(context: typer.Context, work: "Callable[[Runs], Awaitable[T]]") -> T:
+def _use_runs(settings: Settings, work: "Callable[[Runs], Awaitable[T]]") -> T:
     """Do something with the runs of the hosts of this machine, through their database."""
     from openskills.host.database import Database, find_database
     from openskills.host.runs import Runs
 
-    settings = get_settings(context)
     if settings.host_history is None and settings.host_database is None:
         raise InvalidArgument("OPENSKILL_HOST_HISTORY", "is `off`, so runs are only known to the host itself")
 

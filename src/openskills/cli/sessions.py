@@ -12,6 +12,7 @@ import typer
 from openskills.cli.output import Column, Row, ask, escape_line, pluralize, say, say_json, say_text, show_table, warn
 from openskills.cli.parameters import Json, Text, Yes, argument, get_settings, option
 from openskills.errors import InvalidArgument, SkillError
+from openskills.settings import Settings
 from openskills.sync import run
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ Name = Annotated[str, argument("SESSION", "The name of a conversation.", autocom
 
 @app.command("list")
 def list_sessions(
-    context: typer.Context,
+    settings: Settings,
     owner: OwnerOptions,
     store: Store = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of conversations.")] = 50,
@@ -98,7 +99,7 @@ def list_sessions(
     from openskills.cli.chat.conversation import list_conversations
 
     user = owner.user or current_user()
-    found, more = run(list_conversations(store, get_settings(context), owner.app_name, user, limit, search))
+    found, more = run(list_conversations(store, settings, owner.app_name, user, limit, search))
     rows: list[Row] = []
     entries: list[dict[str, object]] = []
     for info, title in found:
@@ -114,7 +115,7 @@ def list_sessions(
 
 @app.command("show")
 def show(
-    context: typer.Context,
+    settings: Settings,
     session: Name,
     owner: OwnerOptions,
     store: Store = None,
@@ -130,7 +131,7 @@ def show(
     from openskills.cli.chat.conversation import format_conversation, read_conversation
     from openskills.session.events import event_to_json
 
-    found = run(read_conversation(store, get_settings(context), owner.key(session)))
+    found = run(read_conversation(store, settings, owner.key(session)))
     if events:
         for event in found.events:
             say_text(event_to_json(event))
@@ -145,7 +146,7 @@ def show(
 
 @app.command("requests")
 def requests(
-    context: typer.Context,
+    settings: Settings,
     session: Name,
     owner: OwnerOptions,
     store: Store = None,
@@ -168,7 +169,7 @@ def requests(
     if raw and number is None:
         raise InvalidArgument("--raw", "needs --number N")
     key = owner.key(session)
-    found = run(read_session_requests(store, get_settings(context), key))
+    found = run(read_session_requests(store, settings, key))
     if number is not None:
         _show_request(found, number, raw=raw, as_json=as_json)
         return
@@ -226,7 +227,7 @@ def _request_json(request: "RecordedRequest") -> dict[str, object]:
 
 @app.command("delete")
 def delete(
-    context: typer.Context,
+    settings: Settings,
     sessions: Annotated[list[str], argument("SESSION", "The names of conversations.", autocompletion=complete_session)],
     owner: OwnerOptions,
     store: Store = None,
@@ -254,7 +255,6 @@ def delete(
             warn("nothing was deleted; confirm with --yes")
         if not agreed:
             raise typer.Exit(1)
-    settings = get_settings(context)
     their_artifacts = open_artifact_store(artifact_store, settings) if artifacts else None
     count = run(delete_conversations(store, settings, keys, artifacts=their_artifacts))
     more = f", and {pluralize(count, 'artifact')}" if artifacts else ""

@@ -215,9 +215,9 @@ def open_catalog(paths: Sequence[str], settings: Settings, *, trusted: bool = Fa
         return Catalog(sources, settings, progress)
 
 
-def open_sources(context: typer.Context, sources: SourceOptions, *, asking: bool = True) -> "Catalog":
+def open_sources(settings: Settings, sources: SourceOptions, *, asking: bool = True) -> "Catalog":
     """The catalog of the sources of a command line; see `open_catalog`."""
-    return open_catalog(sources.addresses, get_settings(context), trusted=sources.trust, asking=asking)
+    return open_catalog(sources.addresses, settings, trusted=sources.trust, asking=asking)
 
 
 def _ask_about_source(source: "Source", settings: Settings) -> None:
@@ -240,7 +240,7 @@ _COLUMNS = (Column("name", "bold cyan"), Column("description", wide=True), Colum
 _SOURCE_RULES = UNAVAILABLE_RULES | {"source-stale", "project-untrusted", "mcp-untrusted", "mcp-mismatch"}
 
 
-def list_skills(context: typer.Context, sources: SourceOptions, as_json: Json = False) -> None:
+def list_skills(settings: Settings, sources: SourceOptions, as_json: Json = False) -> None:
     """List the skills that agents find here, or those of the given sources.
 
     Without PATH these directories are searched, and later ones win: .claude/skills, .agents/skills and
@@ -255,7 +255,7 @@ def list_skills(context: typer.Context, sources: SourceOptions, as_json: Json = 
 
     In a pipe each skill is one line of tab-separated fields: name, description, source, why it is hidden.
     """
-    snapshot = open_sources(context, sources, asking=not as_json).snapshot
+    snapshot = open_sources(settings, sources, asking=not as_json).snapshot
     hidden = {name: each.reason for name, each in snapshot.hidden.items()}
     found = [(skill, count_resources(skill)) for skill in list_all_skills(snapshot)]
     if as_json:
@@ -309,7 +309,7 @@ def _list_cells(skill: "Skill") -> tuple[str, ...]:
 
 
 def info(
-    context: typer.Context,
+    settings: Settings,
     name: Annotated[str, argument("NAME", "A skill's name, or the path of its folder.", autocompletion=complete_skill)],
     sources: SourceOptions,
     as_json: Json = False,
@@ -325,9 +325,8 @@ def info(
     """
     from openskills.runtime.details import collect_details, details_json
 
-    settings = get_settings(context)
     is_path = is_skill_path(name)
-    around = open_sources(context, sources, asking=not as_json and not is_path).snapshot
+    around = open_sources(settings, sources, asking=not as_json and not is_path).snapshot
     try:
         skill, own = find_skill_at(name, "NAME", settings) if is_path else (around.find(name), around)
     except UnknownSkill:
@@ -437,7 +436,7 @@ def _format_requirements(requirements: "Requirements") -> str:
 
 
 def search(
-    context: typer.Context,
+    settings: Settings,
     query: Annotated[str, argument("QUERY", "Search words, in English or Chinese.")],
     sources: SourceOptions,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of skills.")] = 10,
@@ -454,7 +453,7 @@ def search(
 
     In a pipe each skill is one line of tab-separated fields: name, description, source.
     """
-    snapshot = open_sources(context, sources, asking=not as_json).snapshot
+    snapshot = open_sources(settings, sources, asking=not as_json).snapshot
     hits = snapshot.search(query, limit)
     show_table(
         _COLUMNS,

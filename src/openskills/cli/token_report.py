@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_json, say_text, warn
-from openskills.cli.parameters import Json, SourceOptions, Text, get_settings, option
+from openskills.cli.parameters import Json, SourceOptions, Text, option
 from openskills.cli.skills import exit_if_unreachable, open_sources, report_sources
 from openskills.errors import InvalidArgument
+from openskills.settings import Settings
 from openskills.sync import run
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ LAYERS = ("overview", "guidance", "tools", "body", "docs", "other")
 
 
 def token_report(
-    context: typer.Context,
+    settings: Settings,
     sources: SourceOptions,
     tasks: Annotated[Text, option("FILE", "Tasks as JSON.", show_default="generated for the skills")] = None,
     encoding: Annotated[str, option("NAME", "The tokenizer; needs the extra `tokens`.")] = "o200k_base",
@@ -47,7 +48,7 @@ def token_report(
     """
     from openskills.runtime import token_report as reports
 
-    catalog = open_sources(context, sources, asking=not as_json)
+    catalog = open_sources(settings, sources, asking=not as_json)
     report_sources(catalog.snapshot)
     exit_if_unreachable(catalog.snapshot)
     if not catalog.skills:
@@ -55,7 +56,6 @@ def token_report(
     script = _read_tasks(tasks) if tasks else ()
     with CliProgress("reading skills") as progress:
         wanted = None if estimated else encoding
-        settings = get_settings(context)
         measured = reports.measure_tokens(catalog, tasks=script, encoding=wanted, settings=settings, progress=progress)
         report = run(measured)
     if as_json:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from openskills.cli.output import can_ask, escape_line, pluralize, read_reply, say, say_json, warn
-from openskills.cli.parameters import GrantOptions, Json, Project, argument, get_settings
+from openskills.cli.parameters import GrantOptions, Json, Project, argument
 from openskills.cli.skills import (
     ask_to_use_skills,
     display_folder,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def trust(
-    context: typer.Context,
+    settings: Settings,
     path: Annotated[str, argument("PATH", "A folder of the project, or an MCP server.", show_default=".")] = ".",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust the skills without asking.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Forget the decision about PATH.")] = False,
@@ -59,7 +59,6 @@ def trust(
 
     Exit codes: 0 done, 1 not trusted, 2 wrong usage or no such path.
     """
-    settings = get_settings(context)
     if yes and remove:
         raise InvalidArgument("--remove", "cannot be combined with --yes; choose one")
     if list_all:

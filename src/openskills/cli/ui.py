@@ -18,7 +18,6 @@ from openskills.cli.parameters import (
     Text,
     Trust,
     argument,
-    get_settings,
     option,
 )
 from openskills.cli.remote import open_remote
@@ -38,7 +37,7 @@ Url = Annotated[Text, option("URL", "The address of the host.", show_default="OP
 
 
 def ui(
-    context: typer.Context,
+    settings: Settings,
     paths: Annotated[Many, argument("PATH", "SKILL.md folders.", show_default="the standard places")] = None,
     skills: FoldersOption = None,
     port: Annotated[
@@ -57,7 +56,6 @@ def ui(
       openskills ui skills/ --port 9000
       openskills console link      another link, while it runs
     """
-    settings = get_settings(context)
     settings = replace(settings, executor=executor or settings.executor)
     try:
         from openskills.host import server
@@ -110,26 +108,25 @@ app = typer.Typer(no_args_is_help=True, help="Manage access to the web console o
 
 
 @app.command("link")
-def link(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
+def link(settings: Settings, url: Url = None, as_json: Json = False) -> None:
     """Print a link that opens the console of a running host on this machine. It works once and within an hour.
 
     Examples:
       openskills console link
       openskills console link --url http://127.0.0.1:9000
     """
-    settings = get_settings(context)
     address = f"{(url or settings.http_base_url).rstrip('/')}/?token={create_link(settings)}"
     say_text(address, json=as_json and {"url": address})
 
 
 @app.command("sessions")
-def sessions(context: typer.Context, as_json: Json = False) -> None:
+def sessions(settings: Settings, as_json: Json = False) -> None:
     """List the browsers that have access to the console.
 
     In a pipe each session is one line of tab-separated fields: id, key, role, created and used (seconds ago), address
     and browser.
     """
-    found = _use_sessions(get_settings(context), lambda store: store.list())
+    found = _use_sessions(settings, lambda store: store.list())
     columns = ("session", "key", "role", "created", "used", "address", Column("browser", wide=True))
     rows: list[Row] = []
     for one in found:
@@ -140,7 +137,7 @@ def sessions(context: typer.Context, as_json: Json = False) -> None:
 
 @app.command("end")
 def end(
-    context: typer.Context,
+    settings: Settings,
     ids: Annotated[list[str], argument("ID", "The ids of sessions; `openskills console sessions` shows them.")],
     as_json: Json = False,
 ) -> None:
@@ -151,12 +148,12 @@ def end(
     """
     ended = list(dict.fromkeys(ids))
     for session_id in ended:
-        _use_sessions(get_settings(context), lambda store, wanted=session_id: store.end(wanted))
+        _use_sessions(settings, lambda store, wanted=session_id: store.end(wanted))
     say(f"ended {', '.join(map(escape_line, ended))}", json=as_json and {"ended": ended})
 
 
 @app.command("reload")
-def reload(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
+def reload(settings: Settings, url: Url = None, as_json: Json = False) -> None:
     """Make a running host look at its skills again. It also notices changes by itself.
 
     Needs a key with the role admin in OPENSKILL_API_KEY.
@@ -164,7 +161,7 @@ def reload(context: typer.Context, url: Url = None, as_json: Json = False) -> No
     Example:
       openskills console reload --url http://127.0.0.1:9000
     """
-    with open_remote(url, get_settings(context)) as remote:
+    with open_remote(url, settings) as remote:
         found = remote.request("POST", "/admin/reload")["data"]
     changes = [f"{name} {kind}" for part in found.values() for kind, names in part.items() for name in names]
     say(f"reloaded: {', '.join(map(escape_line, changes)) or 'no changes'}", json=as_json and found)

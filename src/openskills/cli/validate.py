@@ -19,7 +19,6 @@ from openskills.cli.parameters import (
     Many,
     Project,
     argument,
-    get_settings,
     join_folders,
     option,
 )
@@ -49,7 +48,7 @@ class ValidationFormat(StrEnum):
 
 
 def validate(
-    context: typer.Context,
+    settings: Settings,
     paths: Folders = None,
     skills: FoldersOption = None,
     form: Annotated[
@@ -85,7 +84,7 @@ def validate(
     if as_json and form is ValidationFormat.SARIF:
         raise InvalidArgument("--json", "cannot be combined with --format sarif; choose one")
     form = ValidationFormat.JSON if as_json else form
-    rules = RuleSelection.of(select or (), ignore or (), project, get_settings(context))
+    rules = RuleSelection.of(select or (), ignore or (), project, settings)
     verdicts = [rules.filter_problems(verdict) for verdict in _validate_paths(join_folders(paths, skills), fix)]
     blamed = [_select_faults(verdict, strict) for verdict in verdicts]
     if form is ValidationFormat.JSON:

@@ -22,7 +22,7 @@ from openskills.cli.output import (
     show_table,
     warn,
 )
-from openskills.cli.parameters import Json, Text, Yes, argument, get_settings, option
+from openskills.cli.parameters import Json, Text, Yes, argument, option
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings, parse_seconds
 
@@ -37,7 +37,7 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
 @app.command("list")
-def list_workspaces(context: typer.Context, as_json: Json = False) -> None:
+def list_workspaces(settings: Settings, as_json: Json = False) -> None:
     """List workspaces with their keys, sizes and when they were last used.
 
     Examples:
@@ -47,13 +47,13 @@ def list_workspaces(context: typer.Context, as_json: Json = False) -> None:
     In a pipe each workspace is one line of tab-separated fields: id, key, executor, bytes, files, idle seconds,
     and the process that is using it.
     """
-    found = _list_with_progress(_open_store(get_settings(context)))
+    found = _list_with_progress(_open_store(settings))
     _show_workspaces(found, json=as_json and {"workspaces": [info.to_dict() for info in found]})
 
 
 @app.command("clean")
 def clean(
-    context: typer.Context,
+    settings: Settings,
     older_than: Annotated[Text, option("TIME", "Only those unused for 90s, 15m, 24h, 7d.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are not in use.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
@@ -74,7 +74,7 @@ def clean(
     if everything and older_than is not None:
         raise InvalidArgument("--all", "cannot be combined with --older-than; choose one")
     limit = None if older_than is None else parse_seconds(older_than, "--older-than")
-    store = _open_store(get_settings(context))
+    store = _open_store(settings)
     age = 0.0 if everything else limit
     if dry_run or not yes:
         from openskills.executors.records.leases import CleanupResult
@@ -99,7 +99,7 @@ def clean(
 
 @app.command("remove")
 def remove(
-    context: typer.Context,
+    settings: Settings,
     ids: Annotated[list[str], argument("ID", "Ids of workspaces, as openskills workspaces list prints them.")],
     as_json: Json = False,
 ) -> None:
@@ -110,7 +110,7 @@ def remove(
 
     Exit codes: 0 done, 1 there is none, or it is in use, 2 wrong usage.
     """
-    store = _open_store(get_settings(context))
+    store = _open_store(settings)
     removed = {id_: store.remove(id_) for id_ in ids}
     if as_json:
         say_json({"removed": [id_ for id_, is_removed in removed.items() if is_removed]})

@@ -12,6 +12,7 @@ from openskills.cli.sessions import complete_session
 from openskills.cli.skills import open_catalog, report_sources
 from openskills.cli.trust import collect_grants
 from openskills.errors import InvalidArgument
+from openskills.settings import Settings
 
 MAX_PIPED_BYTES = 1024 * 1024
 
@@ -52,7 +53,7 @@ class ChatOptions:
 
 
 def chat(
-    context: typer.Context,
+    settings: Settings,
     options: ChatOptions,
     given: GrantOptions,
     message: Annotated[Many, argument("MESSAGE", "A single message; print its answer and exit.")] = None,
@@ -86,7 +87,6 @@ def chat(
     """
     from openskills.cli.chat.loop import open_chat, run_chat
 
-    settings = get_settings(context)
     if base_url is not None:
         servers = dict.fromkeys(("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"), base_url)
         settings = replace(settings, environment={**settings.environment, **servers})
