@@ -91,25 +91,23 @@ def drain(
         cluster = open_cluster(settings, name, namespace)
         found = run(_drain(cluster, node, limit=None if undo else limit, report=progress))
     is_empty = _is_empty(found)
+    id_ = found["node"][:_SHOWN_ID]
     if as_json:
         say_json({"node": found, "is_empty": is_empty})
-    id_ = found["node"][:_SHOWN_ID]
-    if undo:
-        if not as_json:
-            say(f"node {id_} gets work again")
-        return
-    if not is_empty:
+    elif undo:
+        say(f"node {id_} gets work again")
+    elif is_empty:
+        say(f"node {id_} {'is lost' if found['is_lost'] else 'is empty'}")
+        if found["stored_workspaces"]:
+            count = pluralize(found["stored_workspaces"], "closed workspace")
+            say(f"its disk has {count}; what is saved in OPENSKILL_STORAGE opens on other nodes")
+    if not undo and not is_empty:
         left = f"{pluralize(found['workspaces'], 'workspace')} and {pluralize(found['commands'], 'command')}"
         warn(
             f"node {id_} still has {left} after {timeout}; it gets no more work. Workspaces move when their commands "
             "end, if the hosts have OPENSKILL_STORAGE and other nodes have room"
         )
         raise typer.Exit(1)
-    if not as_json:
-        say(f"node {id_} {'is lost' if found['is_lost'] else 'is empty'}")
-        if found["stored_workspaces"]:
-            count = pluralize(found["stored_workspaces"], "closed workspace")
-            say(f"its disk has {count}; what is saved in OPENSKILL_STORAGE opens on other nodes")
 
 
 def _find_cluster(executor: str | None, settings: Settings) -> str | None:
