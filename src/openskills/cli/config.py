@@ -83,10 +83,7 @@ def config(
     rows, own = list(list_settings(settings)), list[SettingRow]()
     if file is not None:
         own = list(list_project_settings(file, trusted))
-        why = "--project" if project else "found here or in a parent directory"
-        for number, row in enumerate(rows):
-            if row.name == "project":
-                rows[number] = replace(row, value=file.path, why=why if project or row.why == "default" else row.why)
+        rows = [_locate_project(row, file, project) if row.name == "project" else row for row in rows]
     if as_json:
         unread = [{"variable": name, "near": near} for name, near in find_unread_variables(settings.environment)]
         found: dict[str, object] = {"settings": [_row_json(row) for row in rows], "unread": unread, "project": None}
@@ -115,6 +112,11 @@ def list_settings(settings: Settings) -> Iterator[SettingRow]:
         elif isinstance(value, str):
             value = _PASSWORD.sub("://…@", value)
         yield SettingRow(name, value, find_variable(name, settings.environment) or "default", variables)
+
+
+def _locate_project(row: SettingRow, file: "ProjectFile", choice: str | None) -> SettingRow:
+    found = "found here or in a parent directory" if row.why == "default" else row.why
+    return replace(row, value=file.path, why=found if choice is None else "--project")
 
 
 def list_project_settings(file: "ProjectFile", trusted: bool) -> Iterator[SettingRow]:
