@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, say, say_json
-from openskills.cli.parameters import Json, Many, Skills, Text, Trust, argument, option
+from openskills.cli.parameters import Json, SourceOptions, Text, option
 from openskills.cli.skills import complete_skill
 from openskills.cli.workspaces import open_temporary_workspace
 from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError
@@ -35,12 +35,10 @@ if TYPE_CHECKING:
 
 def doctor(
     settings: Settings,
-    paths: Annotated[Many, argument("PATH", "With --skill: sources of skills.")] = None,
+    sources: SourceOptions,
     skill: Annotated[
         Text, option("SKILL", "Check what a skill needs; its name, or its folder.", autocompletion=complete_skill)
     ] = None,
-    skills: Skills = None,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Show what this machine supports, what is missing, and what to install.
@@ -58,14 +56,13 @@ def doctor(
 
     Exit codes: 0 everything required is there, 1 something is missing.
     """
-    sources = [*(paths or ()), *(skills or ())]
-    if sources and skill is None:
+    if sources.addresses and skill is None:
         raise InvalidArgument("PATH", "needs --skill, the skill of these sources to check")
     if skill is not None:
         from openskills.cli.run import find_skill
 
         with CliProgress("checking the skill"):
-            found = probe_skill(find_skill(skill, sources, settings, trusted=trust), settings)
+            found = probe_skill(find_skill(skill, sources.addresses, settings, trusted=sources.trust), settings)
     else:
         with CliProgress("checking the executors"):
             found = [*run_checks(settings), *probe_isolation(settings)]

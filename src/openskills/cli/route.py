@@ -61,13 +61,8 @@ def route(
         if then_invoke:
             skill_input = _build_input(decision, found, skill)
             warn(("input", "bold"), f": {escape_line(json.dumps(skill_input, ensure_ascii=False))}")
-            call = InvokeArguments(
-                decision.selected_skill_id,
-                skill_input,
-                bound.trace_id,
-                live=is_live(None, as_json=as_json),
-                as_json=as_json,
-            )
+            live = is_live(None, as_json=as_json)
+            call = InvokeArguments(decision.selected_skill_id, skill_input, bound.trace_id, None, live, as_json)
             raise typer.Exit(run_invocation(call, target, settings))
 
 

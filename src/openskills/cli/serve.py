@@ -28,17 +28,7 @@ from openskills.cli.output import (
     show_table,
     warn,
 )
-from openskills.cli.parameters import (
-    GrantOptions,
-    HostUrl,
-    Json,
-    Many,
-    Text,
-    argument,
-    check_choice,
-    option,
-    parse_env,
-)
+from openskills.cli.parameters import GrantOptions, HostUrl, Json, Many, Text, argument, check_choice, option, parse_env
 from openskills.cli.trust import collect_grants
 from openskills.cli.ui import greet_console
 from openskills.errors import InvalidArgument, MissingExtra

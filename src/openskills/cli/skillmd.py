@@ -158,11 +158,7 @@ def _display_file(folder: Path) -> str:
     return to_printable(str(folder / "SKILL.md"))
 
 
-def to_prompt(
-    paths: Folders = None,
-    skills: FoldersOption = None,
-    as_json: Json = False,
-) -> None:
+def to_prompt(paths: Folders = None, skills: FoldersOption = None, as_json: Json = False) -> None:
     """Print skills as <available_skills> XML for a system prompt.
 
     Skills are printed in the given order, each folder once. Skills that cannot be read are reported and left out.

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from openskills.cli.output import Column, Row, escape_line, say, say_text, show_table, warn
-from openskills.cli.parameters import (
-    FoldersOption,
-    GrantOptions,
-    Json,
-    Many,
-    Text,
-    Trust,
-    argument,
-    option,
-)
+from openskills.cli.parameters import FoldersOption, GrantOptions, Json, Many, Text, Trust, argument, option
 from openskills.cli.remote import open_remote
 from openskills.cli.workspaces import to_age_cell
 from openskills.errors import InvalidArgument, MissingExtra, SkillError

@@ -12,16 +12,7 @@ from urllib.parse import quote
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_json, warn
-from openskills.cli.parameters import (
-    Folders,
-    FoldersOption,
-    Json,
-    Many,
-    Project,
-    argument,
-    join_folders,
-    option,
-)
+from openskills.cli.parameters import Folders, FoldersOption, Json, Many, Project, argument, join_folders, option
 from openskills.cli.skills import STYLES, count_by_severity, format_problem
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings
