@@ -19,14 +19,13 @@ import pytest
 
 from openskills.cli.invoke import (
     InvokeArguments,
-    InvokeOutputMode,
     InvokeTarget,
     LiveView,
     format_json,
+    is_live,
     open_invoker,
     read_input,
     run_invocation,
-    select_output_mode,
     show_result,
 )
 from openskills.errors import HostUnavailable, InvalidArgument
@@ -308,10 +307,10 @@ print(json.dumps({"success": True, "data": data, "error": None}))
 
 
 def test_json_and_stream_choose_the_output_mode() -> None:
-    assert select_output_mode(None, as_json=True) is InvokeOutputMode.JSON
-    assert select_output_mode(True, as_json=True) is InvokeOutputMode.JSON_LINES
-    assert select_output_mode(True, as_json=False) is InvokeOutputMode.LIVE
-    assert select_output_mode(False, as_json=False) is InvokeOutputMode.RESULT
+    assert not is_live(None, as_json=True)
+    assert is_live(True, as_json=True)
+    assert is_live(True, as_json=False)
+    assert not is_live(False, as_json=False)
 
 
 def test_a_place_is_checked_before_anything_happens() -> None:
@@ -332,40 +331,30 @@ def test_a_place_with_a_url_has_a_client_for_it() -> None:
 def test_the_exit_code_says_whether_the_skill_succeeded(capsys: Capture, reply: object, code: int) -> None:
     with scripted() as host:
         host.replies["POST /skills/echo:invoke"] = [reply]  # pyright: ignore[reportArgumentType]
-        for manner in (InvokeOutputMode.RESULT, InvokeOutputMode.JSON):
-            assert (
-                run_invocation(InvokeArguments("echo", {}, output_mode=manner), InvokeTarget(host.url), SETTINGS)
-                == code
-            )
+        for as_text in (True, False):
+            call = InvokeArguments("echo", {}, as_json=not as_text)
+            assert run_invocation(call, InvokeTarget(host.url), SETTINGS) == code
     capsys.readouterr()
 
 
 def test_events_are_shown_as_they_arrive(capsys: Capture) -> None:
     with scripted() as host:
         host.on_invoke(events(event("stdout", {"text": "hi"}), event("result", normal())), verb="stream")
-        assert (
-            run_invocation(
-                InvokeArguments("echo", {}, output_mode=InvokeOutputMode.JSON_LINES), InvokeTarget(host.url), SETTINGS
-            )
-            == 0
-        )
+        call = InvokeArguments("echo", {}, live=True, as_json=True)
+        assert run_invocation(call, InvokeTarget(host.url), SETTINGS) == 0
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [line["event"] for line in lines] == ["stdout", "result"]
-        assert (
-            run_invocation(
-                InvokeArguments("echo", {}, output_mode=InvokeOutputMode.LIVE), InvokeTarget(host.url), SETTINGS
-            )
-            == 0
-        )
+        call = InvokeArguments("echo", {}, live=True)
+        assert run_invocation(call, InvokeTarget(host.url), SETTINGS) == 0
         assert capsys.readouterr().err.startswith("hi\ndone: echo")
 
 
-@pytest.mark.parametrize("manner", [InvokeOutputMode.JSON, InvokeOutputMode.JSON_LINES])
-def test_programs_hear_as_a_result_what_kept_it_from_being_invoked(capsys: Capture, manner: InvokeOutputMode) -> None:
+@pytest.mark.parametrize("live", [False, True])
+def test_programs_hear_as_a_result_what_kept_it_from_being_invoked(capsys: Capture, live: bool) -> None:
     with pytest.raises(HostUnavailable):
-        run_invocation(InvokeArguments("echo", {}, output_mode=manner), NOBODY, SETTINGS)
+        run_invocation(InvokeArguments("echo", {}, live=live, as_json=True), NOBODY, SETTINGS)
     said = json.loads(capsys.readouterr().out)
-    result = said if manner is InvokeOutputMode.JSON else said["data"]
+    result = said["data"] if live else said
     assert (result["success"], result["error"]["code"], len(result["trace_id"])) == (False, 503, 32)
 
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import zipfile
 from contextlib import redirect_stdout
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,8 +16,8 @@ from typing import Annotated
 import pytest
 import typer
 
-from openskills.cli.output import CliProgress, escape_line, log_warnings, pluralize, say, say_json, say_text
-from openskills.cli.parameters import QuickCommand, QuickGroup
+from openskills.cli.output import CliProgress, escape_line, log_warnings, pluralize, say, say_json, say_text, show_table
+from openskills.cli.parameters import QuickCommand, QuickGroup, expand_options, option
 from openskills.cli.skills import (
     count_by_severity,
     display_path,
@@ -23,6 +25,7 @@ from openskills.cli.skills import (
     problem_json_with_path,
     report_problems,
 )
+from openskills.settings import Settings
 from openskills.skillmd.problem import Fix, Problem, Severity
 from tests.catalog.sources.web_server import Page, Web
 from tests.cli.command import Command
@@ -56,6 +59,23 @@ def test_json_is_ascii_whatever_is_in_it() -> None:
 
 def test_text_is_written_as_it_is() -> None:
     assert written(say_text, "<a>\n") == "<a>\n\n"
+
+
+def test_a_table_in_a_pipe_has_numbers_and_times_for_programs_and_escaped_text() -> None:
+    at = datetime(2026, 1, 31, 12, 30, 1, tzinfo=UTC)
+    rows = [("a\x1b\n b", 1234, at, ("5 KiB", 5120), (None, "only here"), ("only there", None))]
+    columns = ("text", "number", "time", "size", "there")
+    expected = "a\\x1b b\t1234\t2026-01-31T12:30:01+00:00\t5120\tonly here\n"
+    assert written(show_table, columns, rows) == expected
+    assert json.loads(written(show_table, columns, rows, "", {"rows": []})) == {"rows": []}
+
+
+def test_json_replaces_the_text_if_it_was_asked_for() -> None:
+    with redirect_stdout(io.StringIO()) as stream:
+        say("done", json=False)
+        say("done", json={})
+        say_text("done", json={"a": []})
+    assert stream.getvalue() == 'done\n{}\n{\n  "a": []\n}\n'
 
 
 def test_one_is_not_plural() -> None:
@@ -145,6 +165,26 @@ def test_every_kind_of_parameter_arrives_as_its_type() -> None:
 def test_wrong_values_are_still_refused(arguments: tuple[str, ...]) -> None:
     with pytest.raises(typer.TyperException):
         run(*arguments)
+
+
+@dataclass(frozen=True)
+class PaintOptions:
+    colour: Annotated[str, option("NAME", "The colour.")] = "red"
+    many: Annotated[list[str] | None, option("WORD", "Words.", names="--word")] = None
+
+
+def test_groups_of_options_and_the_settings_arrive_as_objects() -> None:
+    app = typer.Typer(cls=QuickGroup)
+    seen: list[object] = []
+
+    def paint(settings: Settings, name: str, options: PaintOptions, loud: bool = False) -> None:
+        seen.extend([settings, name, options, loud])
+
+    app.command(cls=QuickCommand)(expand_options(paint))
+    settings = Settings.from_env({})
+    line = ["a", "--colour", "blue", "--word", "b", "--word", "c", "--loud"]
+    typer.main.get_command(app)(line, standalone_mode=False, obj=settings)
+    assert seen == [settings, "a", PaintOptions("blue", ["b", "c"]), True]
 
 
 def test_text_does_not_load_pydantic() -> None:

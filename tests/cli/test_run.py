@@ -200,6 +200,17 @@ def test_a_skill_may_be_named_by_its_folder(openskills: Command) -> None:
     assert openskills("run", "skills/demo", "--", "echo $SKILL_NAME").out == "demo\n"
 
 
+def test_a_folder_of_several_skills_is_refused_with_their_names(openskills: Command, write_skill: WriteSkill) -> None:
+    for name in ("alpha", "beta"):
+        write_skill(name)
+    for words in (("run", "./skills", "--", "touch ran"), ("doctor", "--skill", "./skills"), ("info", "./skills")):
+        ran = openskills(*words)
+        assert (ran.code, ran.out) == (2, ""), words
+        assert "skills contains 2 skills (alpha, beta); choose one by its folder, such as skills/alpha" in ran.err
+    ran = openskills("run", "skills/beta", "--executor", "local", "--", "echo $SKILL_NAME")
+    assert (ran.code, ran.out) == (0, "beta\n")
+
+
 @pytest.mark.usefixtures("demo")
 def test_without_bubblewrap_nothing_runs_and_the_fix_is_named(openskills: Command, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openskills.cli.output import CliProgress, Column, escape_line, pluralize, say, say_json, show_table, warn
-from openskills.cli.parameters import Json, Text, argument, get_settings, option
+from openskills.cli.output import CliProgress, Column, Row, pluralize, say, say_json, show_table, warn
+from openskills.cli.parameters import Json, Text, argument, option
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings, parse_seconds
 from openskills.sync import run
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show the nodes of a Ray cluster and the hosts, and drain nodes.")
 
-Executor = Annotated[
-    Text, option("--executor", "NAME", "ray, ray:HOST:PORT or ray://HOST:PORT; default: OPENSKILL_EXECUTOR.")
-]
-Namespace = Annotated[str, option("--namespace", "NAME", "The namespace of the drivers, if it is another one.")]
+Executor = Annotated[Text, option("NAME", "ray, ray:HOST:PORT or ray://HOST:PORT; default: OPENSKILL_EXECUTOR.")]
+Namespace = Annotated[str, option("NAME", "The namespace of the drivers, if it is another one.")]
 _NAMESPACE = "openskills"
 _POLL = 0.5
 _SHOWN_ID = 12
@@ -28,7 +26,7 @@ _SHOWN_ID = 12
 
 @app.command("status")
 def status(
-    context: typer.Context, executor: Executor = None, namespace: Namespace = _NAMESPACE, as_json: Json = False
+    settings: Settings, executor: Executor = None, namespace: Namespace = _NAMESPACE, as_json: Json = False
 ) -> None:
     """Show the nodes with their load and limits and, if hosts share PostgreSQL, their last heartbeats.
 
@@ -44,7 +42,6 @@ def status(
     """
     from openskills.executors.ray.cluster import open_cluster
 
-    settings = get_settings(context)
     name = _find_cluster(executor, settings)
     if name is None and settings.host_database is None:
         raise _build_missing_error(settings)
@@ -65,10 +62,10 @@ def status(
 
 @app.command("drain")
 def drain(
-    context: typer.Context,
+    settings: Settings,
     node: Annotated[str, argument("NODE", "The id of a node or its beginning; openskills cluster status shows it.")],
     undo: Annotated[bool, typer.Option("--undo", help="Give the node work again.")] = False,
-    timeout: Annotated[str, option("--timeout", "TIME", "How long to wait until the node is empty: 90s, 15m.")] = "10m",
+    timeout: Annotated[str, option("TIME", "How long to wait until the node is empty: 90s, 15m.")] = "10m",
     executor: Executor = None,
     namespace: Namespace = _NAMESPACE,
     as_json: Json = False,
@@ -86,7 +83,6 @@ def drain(
     """
     from openskills.executors.ray.cluster import open_cluster
 
-    settings = get_settings(context)
     name = _find_cluster(executor, settings)
     if name is None:
         raise _build_missing_error(settings)
@@ -95,25 +91,23 @@ def drain(
         cluster = open_cluster(settings, name, namespace)
         found = run(_drain(cluster, node, limit=None if undo else limit, report=progress))
     is_empty = _is_empty(found)
+    id_ = found["node"][:_SHOWN_ID]
     if as_json:
         say_json({"node": found, "is_empty": is_empty})
-    id_ = found["node"][:_SHOWN_ID]
-    if undo:
-        if not as_json:
-            say(f"node {id_} gets work again")
-        return
-    if not is_empty:
+    elif undo:
+        say(f"node {id_} gets work again")
+    elif is_empty:
+        say(f"node {id_} {'is lost' if found['is_lost'] else 'is empty'}")
+        if found["stored_workspaces"]:
+            count = pluralize(found["stored_workspaces"], "closed workspace")
+            say(f"its disk has {count}; what is saved in OPENSKILL_STORAGE opens on other nodes")
+    if not undo and not is_empty:
         left = f"{pluralize(found['workspaces'], 'workspace')} and {pluralize(found['commands'], 'command')}"
         warn(
             f"node {id_} still has {left} after {timeout}; it gets no more work. Workspaces move when their commands "
             "end, if the hosts have OPENSKILL_STORAGE and other nodes have room"
         )
         raise typer.Exit(1)
-    if not as_json:
-        say(f"node {id_} {'is lost' if found['is_lost'] else 'is empty'}")
-        if found["stored_workspaces"]:
-            count = pluralize(found["stored_workspaces"], "closed workspace")
-            say(f"its disk has {count}; what is saved in OPENSKILL_STORAGE opens on other nodes")
 
 
 def _find_cluster(executor: str | None, settings: Settings) -> str | None:
@@ -171,26 +165,16 @@ def _is_empty(node: Mapping[str, Any]) -> bool:
 
 
 def _show_nodes(cluster: Mapping[str, Any]) -> None:
-    rows = [_describe_node(node) for node in cluster["nodes"]]
-    for id_, why in cluster["missing"].items():
-        rows.append((id_[:_SHOWN_ID], "", escape_line(f"unusable: {why}"), *[""] * 5))
+    rows: list[Row] = []
+    for node in cluster["nodes"]:
+        used = (f"{node[what]}/{node[f'max_{what}']}" for what in ("workspaces", "commands"))
+        others = (node["queued_commands"], node["stored_workspaces"], f"{node['seen_seconds_ago']:.1f}")
+        rows.append((node["node"][:_SHOWN_ID], node["address"], _describe_state(node), *used, *others))
+    rows += [(id_[:_SHOWN_ID], "", f"unusable: {why}", *[""] * 5) for id_, why in cluster["missing"].items()]
     numbers = ("workspaces", "commands", "waiting", "stored", "last report (s)")
     show_table((Column("node", "bold"), "address", Column("state", "cyan", wide=True), *numbers), rows)
     if cluster["queue"]:
         warn(f"{pluralize(cluster['queue'], 'workspace')} wait for capacity (at most {cluster['max_queue']})")
-
-
-def _describe_node(node: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        node["node"][:_SHOWN_ID],
-        escape_line(node["address"]),
-        escape_line(_describe_state(node)),
-        f"{node['workspaces']}/{node['max_workspaces']}",
-        f"{node['commands']}/{node['max_commands']}",
-        str(node["queued_commands"]),
-        str(node["stored_workspaces"]),
-        f"{node['seen_seconds_ago']:.1f}",
-    )
 
 
 def _describe_state(node: Mapping[str, Any]) -> str:
@@ -204,15 +188,9 @@ def _describe_state(node: Mapping[str, Any]) -> str:
 
 
 def _show_hosts(hosts: Sequence[Mapping[str, Any]]) -> None:
-    rows = [
-        (
-            escape_line(one["id"]),
-            "alive" if one["is_alive"] else "dead",
-            f"{one['seen_seconds_ago']:.1f}",
-            escape_line(one["machine"]),
-            str(one["pid"]),
-        )
-        for one in hosts
-    ]
+    rows: list[Row] = []
+    for one in hosts:
+        state = "alive" if one["is_alive"] else "dead"
+        rows.append((one["id"], state, f"{one['seen_seconds_ago']:.1f}", one["machine"], str(one["pid"])))
     columns = (Column("host process", "bold"), Column("state", "cyan"), "last heartbeat (s)", "machine", "pid")
     show_table(columns, rows, empty="no host uses the database")

@@ -49,13 +49,11 @@ def complete_configured_skill(context: typer.Context, incomplete: str) -> list[s
 
 
 def config(
-    context: typer.Context,
+    settings: Settings,
     skill: Annotated[
         Text, argument("SKILL", "Show the settings of a hosted skill.", autocompletion=complete_configured_skill)
     ] = None,
-    manifests: Annotated[
-        list[Path] | None, option("--manifests", "DIR", "Another directory with manifests, as for `serve`.")
-    ] = None,
+    manifests: Annotated[list[Path] | None, option("DIR", "Another directory with manifests, as for `serve`.")] = None,
     project: Project = None,
     as_json: Json = False,
 ) -> None:
@@ -77,7 +75,6 @@ def config(
     from openskills.catalog.trust import TrustStore
     from openskills.project import open_project
 
-    settings = get_settings(context)
     file = open_project(project, settings)
     trusted = file is not None and TrustStore(settings.config_dir).is_trusted(file.path, file.digest)
     if skill is not None:
@@ -200,9 +197,7 @@ def _skill_rows(entry: "RegistryEntry", settings: Settings, file: "ProjectFile |
 
 def _show_rows(rows: list[SettingRow]) -> None:
     columns = (Column("setting", "bold cyan"), Column("value", wide=True), Column("from"))
-    show_table(
-        columns, [(escape_line(row.name), escape_line(_to_text(row.value)), escape_line(row.why)) for row in rows]
-    )
+    show_table(columns, [(row.name, _to_text(row.value), row.why) for row in rows])
 
 
 def _to_text(value: object) -> str:

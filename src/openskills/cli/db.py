@@ -1,12 +1,13 @@
 """`openskills db`: check, migrate and copy the databases of a host."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import CliProgress, Column, escape_line, say, say_json, show_table, warn
-from openskills.cli.parameters import Json, Text, argument, get_settings
+from openskills.cli.output import CliProgress, Column, Row, say, show_table, warn
+from openskills.cli.parameters import Json, Text, argument
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings, parse_database
 
@@ -22,7 +23,7 @@ Url = Annotated[
 
 
 @db_app.command("check")
-def check(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
+def check(settings: Settings, url: Url = None, as_json: Json = False) -> None:
     """Show whether the databases can be reached, which versions their tables have, and how many rows.
 
     Examples:
@@ -35,7 +36,6 @@ def check(context: typer.Context, url: Url = None, as_json: Json = False) -> Non
     """
     from openskills.host.transfer import check_database
 
-    settings = get_settings(context)
     with CliProgress("reading the databases"):
         states = check_database(_find_place(settings, url, "URL"), settings)
     _show_states(states, as_json=as_json)
@@ -45,7 +45,7 @@ def check(context: typer.Context, url: Url = None, as_json: Json = False) -> Non
 
 
 @db_app.command("migrate")
-def migrate(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
+def migrate(settings: Settings, url: Url = None, as_json: Json = False) -> None:
     """Create or update the tables. Hosts do that as well when they start; existing rows stay.
 
     Example:
@@ -53,7 +53,6 @@ def migrate(context: typer.Context, url: Url = None, as_json: Json = False) -> N
     """
     from openskills.host.transfer import migrate_database
 
-    settings = get_settings(context)
     with CliProgress("updating the tables"):
         states = migrate_database(_find_place(settings, url, "URL"), settings)
     _show_states(states, as_json=as_json)
@@ -61,7 +60,7 @@ def migrate(context: typer.Context, url: Url = None, as_json: Json = False) -> N
 
 @db_app.command("copy")
 def copy(
-    context: typer.Context,
+    settings: Settings,
     source: Annotated[str, argument("FROM", "sqlite:////FILE of a host, or postgresql://...")],
     target: Annotated[str, argument("TO", "postgresql://... of an empty database.")],
     merge: Annotated[
@@ -82,20 +81,16 @@ def copy(
     from openskills.host.transfer import copy_database
     from openskills.postgres import PostgresUrl
 
-    settings = get_settings(context)
     origin, place = _find_place(settings, source, "FROM"), _find_place(settings, target, "TO")
     if not isinstance(place, PostgresUrl):
         raise InvalidArgument("TO", "expected postgresql://user:password@host:port/database")
     with CliProgress("copying") as progress:
         done = copy_database(origin, place, settings, merge=merge, report=progress)
-    if as_json:
-        from dataclasses import asdict
-
-        say_json({"tables": [asdict(one) for one in done]})
-        return
     columns = (Column("database", "bold"), Column("table", "cyan"), "rows", "copied", "differing")
-    rows = [(one.component, one.table, f"{one.rows}", f"{one.copied}", f"{one.differing}") for one in done]
-    show_table(columns, rows)
+    rows = [(one.component, one.table, one.rows, one.copied, one.differing) for one in done]
+    show_table(columns, rows, json=as_json and {"tables": [asdict(one) for one in done]})
+    if as_json:
+        return
     replaced, differing = (sum(getattr(one, name) for one in done) for name in ("replaced", "differing"))
     if replaced:
         warn(f"{replaced:,} rows have characters that PostgreSQL cannot store; they were replaced by U+FFFD")
@@ -113,19 +108,13 @@ def _find_place(settings: Settings, url: str | None, field: str) -> "Path | Post
     if url is None:
         return find_database(settings)
     address, file = parse_database(url, field)
-    if file is not None:
-        return file
-    return parse_postgres_url(address or "", field)
+    return parse_postgres_url(address or "", field) if file is None else file
 
 
 def _show_states(states: "list[ComponentState]", *, as_json: bool) -> None:
-    if as_json:
-        say_json({"databases": [state.to_dict() for state in states]})
-        return
-    rows: list[tuple[str, ...]] = []
+    rows: list[Row] = []
     for state in states:
-        versions = (str(state.version), str(state.known))
-        if not state.rows:
-            rows.append((state.name, "(no tables)", "", *versions))
-        rows += [(state.name, escape_line(table), str(count), *versions) for table, count in state.rows.items()]
-    show_table((Column("database", "bold"), Column("table", "cyan"), "rows", "version", "known"), rows)
+        tables = state.rows or {"(no tables)": ""}
+        rows += [(state.name, table, count, state.version, state.known) for table, count in tables.items()]
+    columns = (Column("database", "bold"), Column("table", "cyan"), "rows", "version", "known")
+    show_table(columns, rows, json=as_json and {"databases": [state.to_dict() for state in states]})

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, say, say_json
-from openskills.cli.parameters import Json, Many, Skills, Text, Trust, argument, get_settings, option
+from openskills.cli.parameters import Json, SourceOptions, Text, option
 from openskills.cli.skills import complete_skill
 from openskills.cli.workspaces import open_temporary_workspace
 from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError
@@ -34,14 +34,11 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    context: typer.Context,
-    paths: Annotated[Many, argument("PATH", "With --skill: sources of skills.")] = None,
+    settings: Settings,
+    sources: SourceOptions,
     skill: Annotated[
-        Text,
-        option("--skill", "SKILL", "Check what a skill needs; its name, or its folder.", autocompletion=complete_skill),
+        Text, option("SKILL", "Check what a skill needs; its name, or its folder.", autocompletion=complete_skill)
     ] = None,
-    skills: Skills = None,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Show what this machine supports, what is missing, and what to install.
@@ -59,15 +56,13 @@ def doctor(
 
     Exit codes: 0 everything required is there, 1 something is missing.
     """
-    settings = get_settings(context)
-    sources = [*(paths or ()), *(skills or ())]
-    if sources and skill is None:
+    if sources.addresses and skill is None:
         raise InvalidArgument("PATH", "needs --skill, the skill of these sources to check")
     if skill is not None:
         from openskills.cli.run import find_skill
 
         with CliProgress("checking the skill"):
-            found = probe_skill(find_skill(skill, sources, settings, trusted=trust), settings)
+            found = probe_skill(find_skill(skill, sources.addresses, settings, trusted=sources.trust), settings)
     else:
         with CliProgress("checking the executors"):
             found = [*run_checks(settings), *probe_isolation(settings)]
@@ -193,7 +188,7 @@ def _probe_libyaml() -> DoctorCheck:
 
 def _probe_package(section: str, name: str, purpose: str, *, required: bool) -> DoctorCheck:
     version = _find_version(name)
-    detail = f"{version}, for {purpose}" if version else f"missing, for {purpose}"
+    detail = f"{version or 'missing'}, for {purpose}"
     return DoctorCheck(section, name, version is not None, detail, required, f"pip install {name}")
 
 
@@ -282,8 +277,7 @@ def _probe_writable(name: str, directory: Path, variable: str) -> DoctorCheck:
 
 def _probe_program(settings: Settings, section: str, program: str, purpose: str, fix: str) -> DoctorCheck:
     path = shutil.which(program, path=settings.search_path)
-    detail = f"{path}, for {purpose}" if path else f"not on the PATH, for {purpose}"
-    return DoctorCheck(section, program, path is not None, detail, fix=fix)
+    return DoctorCheck(section, program, path is not None, f"{path or 'not on the PATH'}, for {purpose}", fix=fix)
 
 
 def _probe_watches() -> Iterator[DoctorCheck]:

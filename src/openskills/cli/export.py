@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_json, warn
-from openskills.cli.parameters import Json, Paths, Skills, Text, Trust, argument, get_settings, option
-from openskills.cli.skills import display_path, open_catalog, report_sources
+from openskills.cli.output import CliProgress, escape_line, pluralize, say, warn
+from openskills.cli.parameters import Json, SourceOptions, Text, argument, option
+from openskills.cli.skills import display_path, open_sources, report_sources
 from openskills.errors import InvalidArgument, InvalidSkill, SkillError
 from openskills.filesystem import replace_public_file
 from openskills.paths import parse_relative
-from openskills.settings import parse_base_url
+from openskills.settings import Settings, parse_base_url
 
 if TYPE_CHECKING:
     from openskills.catalog.publish import Publication, PublishedSkill
@@ -28,16 +28,14 @@ _DEFAULT_NAME = "openskills"
 
 
 def export(
-    context: typer.Context,
+    settings: Settings,
     directory: Annotated[str, argument("DIR", "The directory to write to; created if it is missing.")],
-    paths: Paths = None,
-    skills: Skills = None,
-    name: Annotated[str, option("--name", "NAME", "The name of the marketplace and of the plugin.")] = _DEFAULT_NAME,
+    sources: SourceOptions,
+    name: Annotated[str, option("NAME", "The name of the marketplace and of the plugin.")] = _DEFAULT_NAME,
     url: Annotated[
-        Text, option("--url", "URL", "Where DIR will be served: also write a marketplace.json with archives.")
+        Text, option("URL", "Where DIR will be served: also write a marketplace.json with archives.")
     ] = None,
-    mcp_url: Annotated[Text, option("--mcp-url", "URL", "Add this MCP server to the plugin with all skills.")] = None,
-    trust: Trust = False,
+    mcp_url: Annotated[Text, option("URL", "Add this MCP server to the plugin with all skills.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Write nothing if a skill has to be left out.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -69,7 +67,7 @@ def export(
     url = None if url is None else parse_base_url(url, "--url")
     mcp_url = None if mcp_url is None else parse_base_url(mcp_url, "--mcp-url")
     target = ExportDirectory.open(Path(directory))
-    catalog = open_catalog([*(paths or ()), *(skills or ())], get_settings(context), trusted=trust)
+    catalog = open_sources(settings, sources)
     report_sources(catalog.snapshot)
     with CliProgress("exporting skills") as progress:
         found = SkillPublisher(catalog).collect(progress)
@@ -80,7 +78,17 @@ def export(
             reason = "a skill has to be left out" if found.skills else "no skill can be published"
             raise InvalidSkill(f"nothing was written: {reason}")
         target.write(_collect_files(found, name, url, mcp_url or ""), progress)
-    _print_result(target, found, as_json)
+    counts = {"written": target.written, "unchanged": target.unchanged, "removed": target.removed}
+    result = {
+        "directory": str(target.path),
+        "skills": [{"name": one.name, "team": one.team, "digest": one.digest} for one in found.skills.values()],
+        "left_out": [{"name": one.name, "path": one.path, "reason": one.reason} for one in found.left_out],
+        "files": counts,
+    }
+    left_out = f", {len(found.left_out):,} left out" if found.left_out else ""
+    files = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+    exported = f"exported {pluralize(len(found.skills), 'skill')} to {display_path(str(target.path))}"
+    say((exported, "bold green"), f"{left_out} (files: {files})", json=as_json and result)
 
 
 def _check_not_inside(directory: Path, found: "Publication") -> None:
@@ -90,19 +98,6 @@ def _check_not_inside(directory: Path, found: "Publication") -> None:
     if inside:
         place = display_path(inside[0].skill.directory)
         raise InvalidArgument("DIR", f"contains the skill {place}; export to a directory that is not part of PATH")
-
-
-def _print_result(target: "ExportDirectory", found: "Publication", as_json: bool) -> None:
-    if as_json:
-        skills = [{"name": one.name, "team": one.team, "digest": one.digest} for one in found.skills.values()]
-        left_out = [{"name": one.name, "path": one.path, "reason": one.reason} for one in found.left_out]
-        counts = {"written": target.written, "unchanged": target.unchanged, "removed": target.removed}
-        say_json({"directory": str(target.path), "skills": skills, "left_out": left_out, "files": counts})
-        return
-    counts = f"{target.written:,} written, {target.unchanged:,} unchanged, {target.removed:,} removed"
-    skills = pluralize(len(found.skills), "skill")
-    left_out = f", {len(found.left_out):,} left out" if found.left_out else ""
-    say((f"exported {skills} to {display_path(str(target.path))}", "bold green"), f"{left_out} (files: {counts})")
 
 
 def _collect_files(found: "Publication", name: str, url: str | None, mcp_url: str) -> "list[FileContent]":
@@ -182,8 +177,13 @@ class ExportDirectory:
         Raises `InvalidArgument`, and changes nothing, if others wrote or changed a file that is in the way.
         """
         wanted = {file.path: hashlib.sha256(file.data).hexdigest() for file in files}
-        self._check_foreign(wanted)
-        stale = [path for path in self.known if path not in wanted and self._is_ours(path)]
+        foreign = [path for path, digest in wanted.items() if not self._can_replace(path, digest)]
+        if foreign:
+            shown = ", ".join(map(repr, foreign[:3])) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
+            message = f"{display_path(str(self.path))} has files that `openskills export` did not write: {shown}"
+            raise InvalidArgument("DIR", f"{message}; remove them or choose another directory")
+        ours = (path for path in self.known if path not in wanted and self._digest(path) is not None)
+        stale = [path for path in ours if self._can_replace(path, "")]
         self.path.mkdir(parents=True, exist_ok=True)
         # If this process is killed, the next one knows what is its own.
         self._save({**self.known, **wanted})
@@ -204,13 +204,6 @@ class ExportDirectory:
         record = {"version": 1, "files": dict(sorted(files.items()))}
         replace_public_file(self.path / RECORD, json.dumps(record, indent=1).encode() + b"\n")
 
-    def _check_foreign(self, wanted: Mapping[str, str]) -> None:
-        foreign = [path for path, digest in wanted.items() if not self._can_replace(path, digest)]
-        if foreign:
-            shown = ", ".join(map(repr, foreign[:3])) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
-            message = f"{display_path(str(self.path))} has files that `openskills export` did not write: {shown}"
-            raise InvalidArgument("DIR", f"{message}; remove them or choose another directory")
-
     def _can_replace(self, path: str, digest: str) -> bool:
         parts = Path(path).parts
         for count in range(1, len(parts)):
@@ -220,9 +213,6 @@ class ExportDirectory:
                 return False
         found = self._digest(path)
         return found is None or found in (digest, self.known.get(path))
-
-    def _is_ours(self, path: str) -> bool:
-        return self._can_replace(path, "") and self._digest(path) is not None
 
     def _digest(self, path: str) -> str | None:
         """The digest of a file; empty for something else, None if there is nothing."""

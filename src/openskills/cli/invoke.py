@@ -7,12 +7,11 @@ import sys
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import typer
 
-from openskills.cli.output import CliProgress, Part, escape_line, log_warnings, say_json, say_text, warn
+from openskills.cli.output import CliProgress, Part, escape_line, escape_text, log_warnings, say_json, say_text, warn
 from openskills.cli.parameters import HostUrl, Json, Text, argument, get_settings, option
 from openskills.errors import DeadlineExceeded, HostUnavailable, InvalidArgument, MissingExtra, SkillError
 from openskills.paths import to_printable
@@ -34,32 +33,23 @@ _EXAMPLE = """use an object such as '{"text": "hello"}', @FILE or -"""
 
 def read_input(given: str) -> Mapping[str, Any]:
     """Parse the value of `--input`: JSON, `@FILE`, or `-` for stdin. Raises `InvalidArgument`."""
+    where, data = "", None
     if given == "-":
-        return _parse_object(_decode_text(sys.stdin.buffer.read(MAX_INPUT_BYTES + 1), "stdin: "), "stdin: ")
-    if not given.startswith("@"):
-        return _parse_object(given, "")
-    name = given[1:]
-    try:
-        with open(name, "rb") as file:
-            data = file.read(MAX_INPUT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidArgument(OPTION, f"cannot read {name!r}: {why}") from None
-    return _parse_object(_decode_text(data, f"{name}: "), f"{name}: ")
-
-
-def _decode_text(data: bytes, where: str) -> str:
-    if len(data) > MAX_INPUT_BYTES:
+        where, data = "stdin: ", sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
+    elif given.startswith("@"):
+        where = f"{given[1:]}: "
+        try:
+            with open(given[1:], "rb") as file:
+                data = file.read(MAX_INPUT_BYTES + 1)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise InvalidArgument(OPTION, f"cannot read {given[1:]!r}: {why}") from None
+    if data is not None and len(data) > MAX_INPUT_BYTES:
         raise InvalidArgument(OPTION, f"{where}larger than {MAX_INPUT_BYTES:,} bytes")
     try:
-        return data.decode("utf-8-sig")
+        value: object = parse_json(given if data is None else data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InvalidArgument(OPTION, f"{where}not valid UTF-8 at byte {error.start:,}") from None
-
-
-def _parse_object(text: str, where: str) -> Mapping[str, Any]:
-    try:
-        value: object = parse_json(text)
     except InvalidJson as error:
         raise InvalidArgument(OPTION, f"{where}not valid JSON ({error}); {_EXAMPLE}") from None
     if not isinstance(value, dict):
@@ -86,12 +76,13 @@ class LiveView:
     def show(self, event: "StreamEvent") -> None:
         """Show one event; events without anything to show are ignored."""
         if event.kind in {"stdout", "stderr"}:
-            text = _event_text(event.data)
+            text = event.data.get("text")
+            if not isinstance(text, str):
+                text = json.dumps(dict(event.data), ensure_ascii=False, default=str)
             # A skill may write its result to stdout; that is shown at the end.
             if event.kind == "stderr" or not _is_result(text):
-                for line in text.removesuffix("\n").split("\n"):
-                    shown = "\t".join(map(to_printable, line.removesuffix("\r").split("\t")))
-                    warn((shown, "dim") if event.kind == "stderr" else shown)
+                shown = escape_text(text).removesuffix("\n")
+                warn((shown, "dim") if event.kind == "stderr" else shown)
         elif event.kind == "progress":
             done, total = _to_number(event.data.get("done")), _to_number(event.data.get("total"))
             self._progress.show()
@@ -131,11 +122,6 @@ def format_json(value: object) -> str:
     return "\n".join(map(to_printable, text.split("\n"))) if sys.stdout.isatty() else text
 
 
-def _event_text(data: Mapping[str, Any]) -> str:
-    text = data.get("text")
-    return text if isinstance(text, str) else json.dumps(dict(data), ensure_ascii=False, default=str)
-
-
 def _is_result(text: str) -> bool:
     if not text.lstrip().startswith("{") or '"success"' not in text:
         return False
@@ -151,22 +137,15 @@ def _to_number(value: object) -> float | None:
     return max(float(value), 0.0)
 
 
-class InvokeOutputMode(Enum):
-    """How an invocation is shown: its result, live output, JSON, or one line of JSON for each event."""
-
-    RESULT = auto()
-    LIVE = auto()
-    JSON = auto()
-    JSON_LINES = auto()
-
-
 @dataclass(frozen=True, slots=True)
 class InvokeTarget:
     """Where skills are invoked: at a URL, at that of the settings, or `local`, in this process."""
 
-    url: str | None = None
-    timeout: float | None = None
-    local: bool = False
+    url: HostUrl = None
+    timeout: Annotated[float | None, option("S", "Total timeout in seconds.")] = None
+    local: Annotated[
+        bool, typer.Option("--local", help="Run the skills of OPENSKILL_CLI_DIR in this process, without a host.")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.timeout is not None and not 0 < self.timeout < 1e7:
@@ -177,21 +156,19 @@ class InvokeTarget:
 
 @dataclass(frozen=True, slots=True)
 class InvokeArguments:
-    """The skill to invoke, its input, and how to show the result."""
+    """The skill to invoke, its input, and how to show the result: at the end or `live`, as text or JSON."""
 
     skill_id: str
     input: Mapping[str, Any]
     trace_id: str | None = None
     idempotency_key: str | None = None
-    output_mode: InvokeOutputMode = InvokeOutputMode.RESULT
+    live: bool = False
+    as_json: bool = False
 
 
-def select_output_mode(stream: bool | None, *, as_json: bool) -> InvokeOutputMode:
-    """Choose the output mode from the options; without `--stream` output is live on a terminal only."""
-    if as_json:
-        return InvokeOutputMode.JSON_LINES if stream else InvokeOutputMode.JSON
-    live = sys.stderr.isatty() if stream is None else stream
-    return InvokeOutputMode.LIVE if live else InvokeOutputMode.RESULT
+def is_live(stream: bool | None, *, as_json: bool) -> bool:
+    """Whether to show output as it arrives; without `--stream` only text on a terminal."""
+    return not as_json and sys.stderr.isatty() if stream is None else stream
 
 
 def open_invoker(target: InvokeTarget, settings: Settings) -> "AbstractAsyncContextManager[Client | LocalHost]":
@@ -210,19 +187,25 @@ def open_invoker(target: InvokeTarget, settings: Settings) -> "AbstractAsyncCont
 
 
 def run_invocation(call: InvokeArguments, target: InvokeTarget, settings: Settings) -> int:
-    """Invoke a skill, print the result, and return the exit code. In the JSON modes errors are printed and raised."""
+    """Invoke a skill, print the result, and return the exit code. As JSON, errors are printed and raised."""
     call = replace(call, trace_id=call.trace_id or secrets.token_hex(16))
-    is_json = call.output_mode in {InvokeOutputMode.JSON, InvokeOutputMode.JSON_LINES}
     try:
         with log_warnings():
             result = run(_invoke_with_timeout(call, target, settings))
     except SkillError as error:
-        if is_json:
-            _print_error(error, call)
+        if call.as_json:
+            from openskills.host.model import failure_outcome, normalize_outcome
+
+            outcome, trace_id = failure_outcome(error), call.trace_id or ""
+            result = normalize_outcome(outcome, skill_id=call.skill_id, trace_id=trace_id, latency_ms=0.0, version="")
+            failed = result.to_dict()
+            say_text(json.dumps({"event": "result", "data": failed}), json=not call.live and failed)
         raise
-    if call.output_mode is InvokeOutputMode.JSON:
+    if not call.as_json:
+        return show_result(result)
+    if not call.live:
         say_json(result.to_dict())
-    return show_result(result) if not is_json else 0 if result.success else 1
+    return 0 if result.success else 1
 
 
 async def _invoke_with_timeout(call: InvokeArguments, target: InvokeTarget, settings: Settings) -> "InvokeResult":
@@ -239,12 +222,12 @@ async def _invoke_with_timeout(call: InvokeArguments, target: InvokeTarget, sett
 async def _invoke(call: InvokeArguments, target: InvokeTarget, settings: Settings) -> "InvokeResult":
     ids = {"trace_id": call.trace_id, "idempotency_key": call.idempotency_key}
     async with open_invoker(target, settings) as invoker:
-        if call.output_mode in {InvokeOutputMode.RESULT, InvokeOutputMode.JSON}:
+        if not call.live:
             return await invoker.invoke(call.skill_id, call.input, **ids)
         with LiveView() as view:
             async with aclosing(invoker.stream(call.skill_id, call.input, **ids)) as events:
                 async for event in events:
-                    if call.output_mode is InvokeOutputMode.JSON_LINES:
+                    if call.as_json:
                         say_text(json.dumps(event.to_dict()))
                         sys.stdout.flush()
                     else:
@@ -254,22 +237,7 @@ async def _invoke(call: InvokeArguments, target: InvokeTarget, settings: Setting
     raise HostUnavailable("the stream ended without a result; the skill may have run")
 
 
-def _print_error(error: SkillError, call: InvokeArguments) -> None:
-    from openskills.host.model import failure_outcome, normalize_outcome
-
-    outcome, trace_id = failure_outcome(error), call.trace_id or ""
-    result = normalize_outcome(outcome, skill_id=call.skill_id, trace_id=trace_id, latency_ms=0.0, version="")
-    if call.output_mode is InvokeOutputMode.JSON:
-        say_json(result.to_dict())
-    else:
-        say_text(json.dumps({"event": "result", "data": result.to_dict()}))
-
-
-Local = Annotated[
-    bool, typer.Option("--local", help="Run the skills of OPENSKILL_CLI_DIR in this process, without a host.")
-]
-TraceId = Annotated[Text, option("--trace-id", "ID", "The trace id to send; by default a new one.")]
-Timeout = Annotated[float | None, option("--timeout", "S", "Total timeout in seconds.")]
+TraceId = Annotated[Text, option("ID", "The trace id to send; by default a new one.")]
 
 
 def complete_hosted_skill(context: typer.Context, incomplete: str) -> list[str]:
@@ -288,13 +256,12 @@ def complete_hosted_skill(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def invoke(
-    context: typer.Context,
+    settings: Settings,
     skill: Annotated[
-        str,
-        argument("ID", "The id of a hosted skill, such as file_search.", autocompletion=complete_hosted_skill),
+        str, argument("ID", "The id of a hosted skill, such as file_search.", autocompletion=complete_hosted_skill)
     ],
-    given: Annotated[str, option("--input", "JSON|@FILE|-", "The input: JSON, a file, or - for stdin.")] = "{}",
-    url: HostUrl = None,
+    target: InvokeTarget,
+    given: Annotated[str, option("JSON|@FILE|-", "The input: JSON, a file, or - for stdin.", names="--input")] = "{}",
     stream: Annotated[
         bool | None,
         typer.Option(
@@ -302,11 +269,7 @@ def invoke(
         ),
     ] = None,
     trace_id: TraceId = None,
-    timeout: Timeout = None,
-    idempotency_key: Annotated[
-        Text, option("--idempotency-key", "KEY", "Run once, even if the request is repeated with this key.")
-    ] = None,
-    local: Local = False,
+    idempotency_key: Annotated[Text, option("KEY", "Run once, even if the request is repeated with this key.")] = None,
     as_json: Json = False,
 ) -> None:
     """Invoke a skill of a running host and print its data.
@@ -324,7 +287,6 @@ def invoke(
 
     Exit codes: 0 the skill succeeded, 1 it failed or the host is unavailable, 2 wrong usage.
     """
-    mode = select_output_mode(stream, as_json=as_json)
-    target = InvokeTarget(url, timeout, local)
-    call = InvokeArguments(skill, read_input(given), trace_id, idempotency_key, mode)
-    raise typer.Exit(run_invocation(call, target, get_settings(context)))
+    live = is_live(stream, as_json=as_json)
+    call = InvokeArguments(skill, read_input(given), trace_id, idempotency_key, live, as_json)
+    raise typer.Exit(run_invocation(call, target, settings))

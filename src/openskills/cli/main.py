@@ -33,7 +33,7 @@ from openskills.cli import (
 )
 from openskills.cli.chat import command
 from openskills.cli.output import say, say_text, warn
-from openskills.cli.parameters import Many, QuickCommand, QuickGroup, argument
+from openskills.cli.parameters import Many, QuickCommand, QuickGroup, argument, expand_options
 from openskills.errors import InvalidArgument, SkillError
 from openskills.paths import to_printable
 from openskills.settings import Settings
@@ -122,7 +122,7 @@ for _name, _function in {
     "token-report": token_report.token_report,
     "help": show_help,
 }.items():
-    app.command(_name, cls=run.RunCommand if _name == "run" else QuickCommand)(_function)
+    app.command(_name, cls=run.RunCommand if _name == "run" else QuickCommand)(expand_options(_function))
 for _name, _group in {
     "workspaces": workspaces.app,
     "packages": packages.app,
@@ -136,6 +136,7 @@ for _name, _group in {
 }.items():
     for _command in _group.registered_commands:
         _command.cls = QuickCommand
+        _command.callback = expand_options(_command.callback) if _command.callback else None
     app.add_typer(_group, name=_name, cls=QuickGroup)
 
 

@@ -13,9 +13,9 @@ import typer
 
 from openskills.cli.mcp_config import CLIENTS, ServerEntry, find_config_file, merge_config, render_config
 from openskills.cli.output import ask, escape_line, say_text, warn
-from openskills.cli.parameters import Executor, Paths, Skills, Text, Trust, check_choice, get_settings, option
+from openskills.cli.parameters import Executor, SourceOptions, Text, check_choice, option
 from openskills.cli.sessions import complete_session
-from openskills.cli.skills import open_catalog, report_sources
+from openskills.cli.skills import open_sources, report_sources
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.settings import Settings
 
@@ -29,32 +29,27 @@ _NAME = "openskills"
 
 
 def mcp(
-    context: typer.Context,
-    paths: Paths = None,
-    skills: Skills = None,
+    settings: Settings,
+    options: SourceOptions,
     tools: Annotated[
-        str, option("--tools", "WHICH", "session (load and run skills), hosted (skills as tools) or both.")
+        str, option("WHICH", "session (load and run skills), hosted (skills as tools) or both.")
     ] = "session",
-    profile: Annotated[Text, option("--profile", "NAME", "full, or knowledge_only to run nothing.")] = None,
+    profile: Annotated[Text, option("NAME", "full, or knowledge_only to run nothing.")] = None,
     executor: Executor = None,
     session: Annotated[
         Text,
         option(
-            "--session",
             "NAME",
             "Use the workspace and the artifacts of this session.",
             show_default=False,
             autocompletion=complete_session,
         ),
     ] = None,
-    trust: Trust = False,
-    print_config: Annotated[
-        Text, option("--print-config", "CLIENT", f"Print the configuration of {', '.join(CLIENTS)}.")
-    ] = None,
+    print_config: Annotated[Text, option("CLIENT", f"Print the configuration of {', '.join(CLIENTS)}.")] = None,
     install: Annotated[
-        Text, option("--install", "CLIENT", "Add the server to the client's configuration file, after asking.")
+        Text, option("CLIENT", "Add the server to the client's configuration file, after asking.")
     ] = None,
-    url: Annotated[Text, option("--url", "URL", "With --print-config or --install: /mcp of a skill host.")] = None,
+    url: Annotated[Text, option("URL", "With --print-config or --install: /mcp of a skill host.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --install: do not ask.")] = False,
 ) -> None:
     """Serve skills to an MCP client over stdin and stdout.
@@ -73,8 +68,7 @@ def mcp(
     """
     import asyncio
 
-    settings = get_settings(context)
-    sources = [*(paths or ()), *(skills or ())]
+    sources = options.addresses
     check_choice("--tools", tools, _TOOLS)
     if profile is not None:
         check_choice("--profile", profile, _PROFILES)
@@ -83,7 +77,7 @@ def mcp(
         if url is not None or yes:
             raise InvalidArgument("--url" if url else "--yes", "needs --print-config or --install")
         # Stdin and stdout belong to the client, so nobody can be asked.
-        catalog = open_catalog(sources, settings, trusted=trust, asking=False)
+        catalog = open_sources(settings, options, asking=False)
         report_sources(catalog.snapshot)
         if sources and not catalog.skills and tools == "session":
             raise InvalidArgument(
@@ -92,17 +86,14 @@ def mcp(
         asyncio.run(_serve(catalog, settings, sources, tools, profile, executor or settings.executor, session or ""))
         return
     check_choice("--install" if install else "--print-config", client, CLIENTS)
-    entry = _build_entry(client, sources, _collect_options(tools, profile, executor, session), url)
-    if install is None:
-        say_text(render_config(client, entry).rstrip("\n"))
-        return
-    _install(client, entry, settings, yes=yes)
-
-
-def _collect_options(tools: str, profile: str | None, executor: str | None, session: str | None) -> list[str]:
     given = {"--profile": profile, "--executor": executor, "--session": session}
     given["--tools"] = None if tools == "session" else tools
-    return [word for name, value in given.items() if value is not None for word in (name, value)]
+    words = [word for name, value in given.items() if value is not None for word in (name, value)]
+    entry = _build_entry(client, sources, words, url)
+    if install is None:
+        say_text(render_config(client, entry).rstrip("\n"))
+    else:
+        _install(client, entry, settings, yes=yes)
 
 
 def _build_entry(client: str, sources: Sequence[str], options: Sequence[str], url: str | None) -> ServerEntry:

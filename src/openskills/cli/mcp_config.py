@@ -12,13 +12,15 @@ from openskills.filesystem import replace_file, rewrite_file
 from openskills.settings import Settings
 
 KEY_VARIABLE = "OPENSKILL_API_KEY"
-_JSON_CLIENTS = {
+_CODEX = "codex"
+_FORMS = {
     "claude": (".mcp.json", "mcpServers", f"${{{KEY_VARIABLE}}}"),
+    _CODEX: ("config.toml", "mcp_servers", KEY_VARIABLE),
     "vscode": (".vscode/mcp.json", "servers", f"${{env:{KEY_VARIABLE}}}"),
     "cursor": (".cursor/mcp.json", "mcpServers", f"${{env:{KEY_VARIABLE}}}"),
 }
-"""Clients with a file of JSON in the project: the file, its section of servers, and how it refers to the key."""
-CLIENTS = ("claude", "codex", "vscode", "cursor")
+"""The file of a client, its section of servers, and how it refers to the key. That of Codex is TOML, of the user."""
+CLIENTS = tuple(_FORMS)
 MAX_CONFIG_BYTES = 4 * 1024 * 1024
 
 
@@ -60,17 +62,19 @@ class ConfigChange:
 
 def find_config_file(client: str, settings: Settings, project: Path) -> Path:
     """The file in which a client looks for servers: of the project, or of the user for Codex."""
-    if client in _JSON_CLIENTS:
-        return project / _JSON_CLIENTS[client][0]
     home = settings.environment.get("CODEX_HOME")
-    return (Path(home) if home else settings.home / ".codex") / "config.toml"
+    directory = project if client != _CODEX else Path(home) if home else settings.home / ".codex"
+    return directory / _FORMS[client][0]
 
 
 def render_config(client: str, entry: ServerEntry) -> str:
     """The configuration of a client that has only this server."""
-    if client == "codex":
-        return _render_toml(entry)
-    return json.dumps({_JSON_CLIENTS[client][1]: {entry.name: _build_json(client, entry)}}, indent=2) + "\n"
+    section, values = _FORMS[client][1], _build_entry(client, entry)
+    if client != _CODEX:
+        return json.dumps({section: {entry.name: values}}, indent=2) + "\n"
+    # Strings and lists of JSON are those of TOML, apart from the delete character.
+    texts = {key: json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") for key, value in values.items()}
+    return "\n".join([f"[{section}.{entry.name}]", *(f"{key} = {text}" for key, text in texts.items())]) + "\n"
 
 
 def merge_config(client: str, entry: ServerEntry, path: Path) -> ConfigChange:
@@ -81,9 +85,25 @@ def merge_config(client: str, entry: ServerEntry, path: Path) -> ConfigChange:
     before = _read(path)
     if before is None or not before.strip():
         return ConfigChange(path, before, render_config(client, entry))
-    if client == "codex":
-        return _merge_toml(entry, path, before)
-    return _merge_json(client, entry, path, before)
+    parse, section = _parse_toml if client == _CODEX else _parse_json, _FORMS[client][1]
+    found = parse(before, path)
+    servers = _to_object(found.get(section, {}), path)
+    wanted, earlier = _build_entry(client, entry), servers.get(entry.name)
+    if earlier == wanted:
+        return ConfigChange(path, before, before)
+    merged: dict[str, Any] = {**found, section: {**servers, entry.name: wanted}}
+    if client != _CODEX:
+        after = json.dumps(merged, indent=_find_indent(before), ensure_ascii=False) + "\n"
+        return ConfigChange(path, before, after, earlier)
+    kept = before if earlier is None else "".join(_drop_table(before, f"[{section}.{entry.name}]"))
+    after = f"{kept.rstrip()}\n\n{render_config(client, entry)}".lstrip("\n")
+    try:
+        is_safe = parse(after, path) == merged
+    except InvalidArgument:
+        is_safe = False
+    if not is_safe:
+        raise InvalidArgument("--install", f"{path} cannot be changed safely; use --print-config and add it yourself")
+    return ConfigChange(path, before, after, earlier)
 
 
 def _read(path: Path) -> str | None:
@@ -100,30 +120,25 @@ def _read(path: Path) -> str | None:
         raise InvalidArgument("--install", f"{path} is not UTF-8 text; use --print-config instead") from None
 
 
-def _build_json(client: str, entry: ServerEntry) -> dict[str, Any]:
-    if entry.url:
-        found: dict[str, Any] = {"type": "http", "url": entry.url}
-        if entry.needs_key:
-            found["headers"] = {"Authorization": f"Bearer {_JSON_CLIENTS[client][2]}"}
-        return found
-    return {"type": "stdio", "command": entry.command[0], "args": list(entry.command[1:])}
+def _build_entry(client: str, entry: ServerEntry) -> dict[str, Any]:
+    command = {"command": entry.command[0], "args": list(entry.command[1:])} if entry.command else {}
+    key = _FORMS[client][2]
+    if client == _CODEX:
+        return (
+            {"url": entry.url, **({"bearer_token_env_var": key} if entry.needs_key else {})} if entry.url else command
+        )
+    if not entry.url:
+        return {"type": "stdio", **command}
+    headers = {"headers": {"Authorization": f"Bearer {key}"}} if entry.needs_key else {}
+    return {"type": "http", "url": entry.url, **headers}
 
 
-def _merge_json(client: str, entry: ServerEntry, path: Path, before: str) -> ConfigChange:
+def _parse_json(text: str, path: Path) -> dict[str, Any]:
     try:
-        found: Any = json.loads(before, object_pairs_hook=_refuse_duplicates)
+        return _to_object(json.loads(text, object_pairs_hook=_refuse_duplicates), path)
     except (ValueError, RecursionError) as error:
         hint = "use --print-config and add it yourself"
         raise InvalidArgument("--install", f"{path} is not plain JSON ({str(error)[:200]}); {hint}") from None
-    section = _JSON_CLIENTS[client][1]
-    whole = _to_object(found, path)
-    known = _to_object(whole.get(section, {}), path)
-    wanted, earlier = _build_json(client, entry), known.get(entry.name)
-    if earlier == wanted:
-        return ConfigChange(path, before, before)
-    merged: dict[str, Any] = {**whole, section: {**known, entry.name: wanted}}
-    after = json.dumps(merged, indent=_find_indent(before), ensure_ascii=False) + "\n"
-    return ConfigChange(path, before, after, earlier)
 
 
 def _to_object(value: Any, path: Path) -> dict[str, Any]:
@@ -143,41 +158,6 @@ def _find_indent(text: str) -> int | str:
     line = next((line for line in text.splitlines()[1:] if line.strip()), "  ")
     blank = line[: len(line) - len(line.lstrip())]
     return blank if blank.startswith("\t") else len(blank) or 2
-
-
-def _render_toml(entry: ServerEntry) -> str:
-    lines = [f"[mcp_servers.{entry.name}]"]
-    if entry.url:
-        lines.append(f"url = {_quote(entry.url)}")
-        lines += [f"bearer_token_env_var = {_quote(KEY_VARIABLE)}"] if entry.needs_key else []
-    else:
-        lines.append(f"command = {_quote(entry.command[0])}")
-        lines.append(f"args = [{', '.join(map(_quote, entry.command[1:]))}]")
-    return "\n".join(lines) + "\n"
-
-
-def _quote(text: str) -> str:
-    # Strings of JSON are basic strings of TOML, apart from the delete character.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _merge_toml(entry: ServerEntry, path: Path, before: str) -> ConfigChange:
-    found = _parse_toml(before, path)
-    block = _render_toml(entry)
-    wanted = _parse_toml(block, path)["mcp_servers"][entry.name]
-    servers = _to_object(found.get("mcp_servers", {}), path)
-    earlier = servers.get(entry.name)
-    if earlier == wanted:
-        return ConfigChange(path, before, before)
-    kept = before if earlier is None else "".join(_drop_table(before, f"[mcp_servers.{entry.name}]"))
-    after = f"{kept.rstrip()}\n\n{block}".lstrip("\n")
-    try:
-        is_safe = _parse_toml(after, path) == {**found, "mcp_servers": {**servers, entry.name: wanted}}
-    except InvalidArgument:
-        is_safe = False
-    if not is_safe:
-        raise InvalidArgument("--install", f"{path} cannot be changed safely; use --print-config and add it yourself")
-    return ConfigChange(path, before, after, earlier)
 
 
 def _parse_toml(text: str, path: Path) -> dict[str, Any]:

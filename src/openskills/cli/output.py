@@ -4,7 +4,6 @@ and questions.
 Text from skills is untrusted: pass it through `escape_line` before printing it.
 """
 
-import json
 import logging
 import os
 import sys
@@ -12,7 +11,9 @@ import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
+from json import dumps
 from typing import TYPE_CHECKING, Self, TextIO, TypeAlias
 
 from openskills.paths import to_printable
@@ -31,9 +32,12 @@ def escape_line(text: str) -> str:
     return to_printable(" ".join(text.split()))
 
 
-def say(*parts: Part) -> None:
-    """Print a line to stdout."""
-    _print_line(sys.stdout, parts)
+def say(*parts: Part, json: object = False) -> None:
+    """Print a line to stdout, or `json` instead if it is not false: `say("done", json=as_json and {...})`."""
+    if json is not False:
+        say_json(json)
+    else:
+        _print_line(sys.stdout, parts)
 
 
 def warn(*parts: Part) -> None:
@@ -41,14 +45,26 @@ def warn(*parts: Part) -> None:
     _print_line(sys.stderr, parts)
 
 
-def say_text(text: str) -> None:
-    """Write text and a newline to stdout without styling; the caller must have escaped it."""
-    sys.stdout.write(text + "\n")
+_KEPT = "\n\t\u200c\u200d"
+"""Characters that text of several lines keeps: ends of lines, tabs, and the joiners in words and emoji."""
+
+
+def escape_text(text: str) -> str:
+    """Untrusted text of several lines: other unprintable characters are escaped."""
+    return "".join(char if char in _KEPT else to_printable(char) for char in text.replace("\r\n", "\n"))
+
+
+def say_text(text: str, *, json: object = False) -> None:
+    """Write text and a newline to stdout without styling; the caller must have escaped it. `json` is as for `say`."""
+    if json is not False:
+        say_json(json)
+    else:
+        sys.stdout.write(text + "\n")
 
 
 def say_json(value: object) -> None:
     """Print a value as JSON, in ASCII, so that it does not depend on the encoding of the terminal."""
-    say_text(json.dumps(value, indent=2))
+    sys.stdout.write(dumps(value, indent=2) + "\n")
 
 
 def get_console(stream: TextIO) -> "Console":
@@ -141,19 +157,42 @@ class Column:
     wide: bool = False
 
 
-def show_table(columns: Sequence[Column | str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
-    """Print `rows`, whose cells must already be escaped. A column may be just its title.
+Cell: TypeAlias = str | int | datetime
+CellPair: TypeAlias = tuple[Cell | None, Cell | None]
+"""A cell of a table on a terminal, and in a pipe. None leaves it out there."""
+Row: TypeAlias = Sequence[Cell | CellPair]
 
-    When there are none, nothing is printed to stdout, and `empty` to stderr.
+
+def show_table(columns: Sequence[Column | str], rows: Sequence[Row], empty: str = "", json: object = False) -> None:
+    """Print `rows`, escaped, or `json` instead if it is not false. A column may be just its title.
+
+    Numbers and times are formatted for people on a terminal, and for programs in a pipe. When there are no rows,
+    nothing is printed to stdout, and `empty` to stderr.
     """
-    if not rows:
+    is_terminal = sys.stdout.isatty()
+    if json is not False:
+        say_json(json)
+    elif not rows:
         if empty:
             warn(empty)
-    elif sys.stdout.isatty():
-        _show_columns([Column(one) if isinstance(one, str) else one for one in columns], rows)
+    elif is_terminal:
+        cells = [[_format_cell(cell) for cell in _select_cells(row, 0)] for row in rows]
+        _show_columns([Column(one) if isinstance(one, str) else one for one in columns], cells)
     else:
         for row in rows:
-            say_text("\t".join(row))
+            times = (cell.isoformat() if isinstance(cell, datetime) else str(cell) for cell in _select_cells(row, 1))
+            say_text("\t".join(map(escape_line, times)))
+
+
+def _select_cells(row: Row, side: int) -> list[Cell]:
+    cells = (cell[side] if isinstance(cell, tuple) else cell for cell in row)
+    return [cell for cell in cells if cell is not None]
+
+
+def _format_cell(cell: Cell) -> str:
+    if isinstance(cell, datetime):
+        return cell.astimezone().strftime("%Y-%m-%d %H:%M")
+    return f"{cell:,}" if isinstance(cell, int) else escape_line(cell)
 
 
 def _show_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:

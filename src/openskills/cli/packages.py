@@ -1,14 +1,13 @@
 """`openskills packages`: list, add and remove the package environments that skills share."""
 
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import CliProgress, Column, ask, escape_line, pluralize, say, say_json, show_table, warn
-from openskills.cli.parameters import Json, Many, Text, argument, get_settings, option
-from openskills.cli.workspaces import format_duration, format_size, open_temporary_workspace
+from openskills.cli.output import CliProgress, Column, Row, escape_line, pluralize, say, show_table, warn
+from openskills.cli.parameters import Json, Many, Text, Yes, argument, option
+from openskills.cli.workspaces import confirm_removal, format_size, open_temporary_workspace, to_age_cell
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings, parse_seconds
 from openskills.sync import run
@@ -22,7 +21,7 @@ app = typer.Typer(no_args_is_help=True, help="List, add and remove the packages 
 
 
 @app.command("list")
-def list_packages(context: typer.Context, as_json: Json = False) -> None:
+def list_packages(settings: Settings, as_json: Json = False) -> None:
     """List the environments with their packages, sizes and when they were last used.
 
     Examples:
@@ -31,18 +30,15 @@ def list_packages(context: typer.Context, as_json: Json = False) -> None:
 
     In a pipe each environment is one line of tab-separated fields: id, requested packages, bytes, idle seconds.
     """
-    found = _open_store(get_settings(context)).list()
-    if as_json:
-        say_json({"environments": [one.to_dict() for one in found]})
-        return
-    _show_environments(found)
+    found = _open_store(settings).list()
+    _show_environments(found, json=as_json and {"environments": [one.to_dict() for one in found]})
 
 
 @app.command("add")
 def add(
-    context: typer.Context,
+    settings: Settings,
     packages: Annotated[Many, argument("PACKAGE", "Python requirements, and npm packages as npm:NAME.")] = None,
-    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock or local.")] = None,
+    executor: Annotated[Text, option("NAME", "auto, sandbox, container, landlock or local.")] = None,
     as_json: Json = False,
 ) -> None:
     """Install packages together into one environment, for `--with` and `openskills.toml`.
@@ -58,25 +54,22 @@ def add(
     """
     from openskills.executors.staging.packages import PackageSet
 
-    settings = get_settings(context)
     if not packages:
         raise InvalidArgument("PACKAGE", "missing; name at least one package, such as pypdf or npm:docx")
     wanted = PackageSet.parse(packages)
     with CliProgress(f"installing {escape_line(str(wanted))}") as progress:
         found = run(_install(wanted, executor or settings.executor, settings, progress))
-    if as_json:
-        say_json({"environment": found.to_dict()})
-    else:
-        say(("installed", "green"), f": {', '.join(map(escape_line, found.packages))}")
+    names = ", ".join(map(escape_line, found.packages))
+    say(("installed", "green"), f": {names}", json=as_json and {"environment": found.to_dict()})
 
 
 @app.command("clean")
 def clean(
-    context: typer.Context,
-    older_than: Annotated[Text, option("--older-than", "TIME", "Only those unused for 24h, 7d.")] = "30d",
+    settings: Settings,
+    older_than: Annotated[Text, option("TIME", "Only those unused for 24h, 7d.")] = "30d",
     everything: Annotated[bool, typer.Option("--all", help="All environments.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Remove environments that have not been used for a while. They are installed again when they are needed.
@@ -89,24 +82,19 @@ def clean(
 
     Exit codes: 0 done, 1 not confirmed, 2 wrong usage.
     """
-    store = _open_store(get_settings(context))
+    store = _open_store(settings)
     limit = 0.0 if everything else parse_seconds(older_than or "30d", "--older-than")
     removable = [one for one in store.list() if time.time() - one.used_at >= limit]
     what = f"{pluralize(len(removable), 'environment')} with {format_size(sum(one.size for one in removable))}"
     if removable and not dry_run and not yes:
-        if not as_json:
-            _show_environments(removable)
-        if not (None if as_json else ask(f"Remove {what}?")):
-            warn(f"{what} would be removed; nothing was removed; confirm with --yes, or list them with --dry-run")
-            raise typer.Exit(1)
+        confirm_removal(what, lambda: _show_environments(removable), as_json)
     if not dry_run:
         with CliProgress("removing environments"):
             for one in removable:
                 store.remove(one.id)
-    if as_json:
-        say_json({"removed": [one.id for one in removable]})
-    elif removable:
-        say(f"{'would remove' if dry_run else 'removed'} {what}")
+    if removable or as_json:
+        removed = {"removed": [one.id for one in removable]}
+        say(f"{'would remove' if dry_run else 'removed'} {what}", json=as_json and removed)
     else:
         warn("nothing to remove")
 
@@ -126,14 +114,11 @@ async def _install(wanted: "PackageSet", name: str, settings: Settings, progress
         return await builder.install(wanted, workspace, progress=lambda line: progress(line, 0, None))
 
 
-def _show_environments(found: "list[StoredEnvironment]") -> None:
-    rows: list[tuple[str, ...]] = []
+def _show_environments(found: "list[StoredEnvironment]", json: object = False) -> None:
+    rows: list[Row] = []
     for one in found:
-        requested, idle = escape_line(", ".join(one.requested)), time.time() - one.used_at
-        if sys.stdout.isatty():
-            numbers = (str(len(one.packages)), format_size(one.size), f"{format_duration(idle)} ago")
-            rows.append((one.id[:8], requested, *numbers))
-        else:
-            rows.append((one.id, requested, str(one.size), f"{idle:.0f}"))
+        id_, packages, size = (one.id[:8], one.id), (len(one.packages), None), (format_size(one.size), one.size)
+        rows.append((id_, ", ".join(one.requested), packages, size, to_age_cell(time.time() - one.used_at)))
     columns = ("id", Column("requested", wide=True), "packages", "size", "used")
-    show_table(columns, rows, empty="no packages are installed; openskills packages add PACKAGE installs some")
+    empty = "no packages are installed; openskills packages add PACKAGE installs some"
+    show_table(columns, rows, empty, json)

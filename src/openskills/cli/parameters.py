@@ -1,16 +1,18 @@
 """Parameters of the commands, and their help.
 
 `QuickCommand` and `QuickGroup` keep typer from importing pydantic for parameters that need no conversion, and print
-plain help.
+plain help. `expand_options` lets commands share groups of options: dataclasses such as `SourceOptions`.
 """
 
+import functools
 import inspect
 import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -26,14 +28,45 @@ Text: TypeAlias = str | None
 Many: TypeAlias = list[str] | None
 
 
-def option(names: str, metavar: str, help: str, **more: Any) -> Any:  # noqa: A002 - as typer calls it
-    """`typer.Option` for an option with a value. `names` are separated by blanks."""
+def option(metavar: str, help: str, names: str = "", **more: Any) -> Any:  # noqa: A002 - as typer calls it
+    """`typer.Option` for an option with a value. `names`, separated by blanks, are by default that of the parameter."""
     return typer.Option(*names.split(), metavar=metavar, help=help, **more)
 
 
 def argument(metavar: str, help: str, **more: Any) -> Any:  # noqa: A002
     """`typer.Argument`."""
     return typer.Argument(metavar=metavar, help=help, **more)
+
+
+def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with the fields of a dataclass as its parameters, instead of a parameter of that type.
+
+    A parameter of type `Settings` gets those that `main` has read.
+    """
+    given = inspect.signature(command).parameters.values()
+    groups = {one.name: cast("type[Any]", one.annotation) for one in given if is_dataclass(one.annotation)}
+    if not groups:
+        return command
+    expanded: list[inspect.Parameter] = []
+    for one in (one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in given):
+        if one.name not in groups or one.annotation is Settings:
+            is_settings = one.annotation is Settings
+            expanded.append(one.replace(name="context", annotation=typer.Context) if is_settings else one)
+            continue
+        hints, own = get_type_hints(groups[one.name], include_extras=True), fields(groups[one.name])
+        expanded += [one.replace(name=f.name, default=f.default, annotation=hints[f.name]) for f in own]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> Any:
+        for name, group in groups.items():
+            if group is Settings:
+                values[name] = get_settings(values.pop("context"))
+            else:
+                values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+        return command(**values)
+
+    vars(run)["__signature__"] = inspect.Signature(expanded)
+    return run
 
 
 class QuickCommand(TyperCommand):
@@ -173,10 +206,29 @@ _SOURCES = "Sources: directories, archives, URLs, git repositories, package:NAME
 Paths = Annotated[
     Many, typer.Argument(metavar="PATH", help=_SOURCES, show_default="the standard directories and SKILLS_ROOT")
 ]
-Skills = Annotated[Many, option("--skills", "PATH", "A source of skills: a directory, an archive, a URL, ...")]
+Skills = Annotated[Many, option("PATH", "A source of skills: a directory, an archive, a URL, ...")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Trust the project's skills, its project file and MCP servers for this run.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Where the skills of a command are."""
+
+    paths: Paths = None
+    skills: Skills = None
+    trust: Trust = False
+
+    @property
+    def addresses(self) -> list[str]:
+        """The given sources, if any."""
+        return [*(self.paths or ()), *(self.skills or ())]
+
+
 _FOLDERS = "A skill's folder, its SKILL.md, or a directory of skills."
 Folders = Annotated[Many, typer.Argument(metavar="PATH", help=_FOLDERS)]
-FoldersOption = Annotated[Many, option("--skills", "PATH", "The same as PATH.")]
+FoldersOption = Annotated[Many, option("PATH", "The same as PATH.")]
 
 
 def join_folders(paths: list[str] | None, skills: list[str] | None) -> list[str]:
@@ -187,35 +239,13 @@ def join_folders(paths: list[str] | None, skills: list[str] | None) -> list[str]
     return folders
 
 
-Trust = Annotated[
-    bool, typer.Option("--trust", help="Trust the project's skills, its project file and MCP servers for this run.")
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Project = Annotated[
-    Text,
-    option("--project", "FILE", "The project file, or off.", show_default="openskills.toml, here or in a parent"),
+    Text, option("FILE", "The project file, or off.", show_default="openskills.toml, here or in a parent")
 ]
-Executor = Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local, ray, or none.")]
-HostUrl = Annotated[Text, option("--url", "URL", "The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")]
-Network = Annotated[Many, option("--network", "HOST", "A host that commands may reach; by default none.")]
-Secret = Annotated[Many, option("--secret", "NAME", "Pass on a variable of your environment, and never log it.")]
-Env = Annotated[Many, option("--env", "NAME=VALUE", "An environment variable for commands.")]
-CommandTimeout = Annotated[Text, option("--timeout", "TIME", "The timeout of a command, such as 90 or 15m.")]
-
-
-With = Annotated[
-    Many, option("--with", "PACKAGE", "A Python package for commands, or npm:NAME; installed once and shared.")
-]
-Venv = Annotated[Text, option("--venv", "DIR", "An existing virtual environment for commands, read-only.")]
-Install = Annotated[
-    Text,
-    option(
-        "--install",
-        "MODE",
-        "Install packages that skills declare: ask, never or always.",
-        show_default="ask on a terminal, otherwise never",
-    ),
-]
+Executor = Annotated[Text, option("NAME", "auto, sandbox, container, landlock, local, ray, or none.")]
+HostUrl = Annotated[Text, option("URL", "The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")]
 
 
 def check_choice(field: str, value: str, known: Sequence[str]) -> None:
@@ -224,63 +254,68 @@ def check_choice(field: str, value: str, known: Sequence[str]) -> None:
         raise InvalidArgument(field, f"{value[:50]!r} is not one of {', '.join(known)}")
 
 
-def parse_install(install: str | None) -> str:
-    """The value of `Install`."""
-    if install is None:
-        from openskills.cli.output import can_ask
+@dataclass(frozen=True, slots=True)
+class GrantOptions:
+    """What commands of skills may use."""
 
-        return "ask" if can_ask() else "never"
-    if install not in ("ask", "never", "always"):
-        raise InvalidArgument("--install", f"unknown value {install!r}; use ask, never or always")
-    return install
+    network: Annotated[Many, option("HOST", "A host that commands may reach; by default none.")] = None
+    secret: Annotated[Many, option("NAME", "Pass on a variable of your environment, and never log it.")] = None
+    env: Annotated[Many, option("NAME=VALUE", "An environment variable for commands.")] = None
+    timeout: Annotated[Text, option("TIME", "The timeout of a command, such as 90 or 15m.")] = None
+    packages: Annotated[
+        Many,
+        option("PACKAGE", "A Python package for commands, or npm:NAME; installed once and shared.", names="--with"),
+    ] = None
+    venv: Annotated[Text, option("DIR", "An existing virtual environment for commands, read-only.")] = None
+    install: Annotated[
+        Text,
+        option(
+            "MODE",
+            "Install packages that skills declare: ask, never or always.",
+            show_default="ask on a terminal, otherwise never",
+        ),
+    ] = None
+    project: Project = None
+    trust: Trust = False
 
+    def parse_install(self, *, can_ask: bool) -> str:
+        """The value of `--install`; its default depends on whether somebody can be asked."""
+        install = self.install if self.install is not None else "ask" if can_ask else "never"
+        if install not in ("ask", "never", "always"):
+            raise InvalidArgument("--install", f"unknown value {install!r}; use ask, never or always")
+        return install
 
-def parse_grants(
-    network: Many,
-    secret: Many,
-    env: Many,
-    timeout: str | None,
-    settings: Settings,
-    *,
-    packages: Many = None,
-    venv: str | None = None,
-) -> "SkillGrants":
-    """The values of `Network`, `Secret`, `Env`, `CommandTimeout`, `With` and `Venv`.
+    def parse(self, settings: Settings) -> "SkillGrants":
+        """The grants of the command line. Raises `InvalidArgument` that names the option."""
+        from openskills.executors.environment import check_grants
+        from openskills.executors.staging.packages import PackageSet
+        from openskills.project import MAX_SECONDS, SkillGrants
 
-    Raises `InvalidArgument` that names the option.
-    """
-    from openskills.executors.environment import check_grants
-    from openskills.executors.staging.packages import PackageSet
-    from openskills.project import MAX_SECONDS, SkillGrants
-
-    unset = [name for name in secret or () if not settings.environment.get(name)]
-    if unset:
-        raise InvalidArgument("--secret", f"no value for {', '.join(unset)}; set it in your environment")
-    seconds = None if timeout is None else parse_seconds(timeout, "--timeout")
-    if seconds is not None and not 0 < seconds < MAX_SECONDS:
-        raise InvalidArgument("--timeout", f"invalid number of seconds: {seconds:g}; use a value such as 30")
-    variables = dict(map(_split_assignment, env or ()))
-    wanted = PackageSet.parse(packages or ())
-    grants = SkillGrants(
-        tuple(network or ()),
-        tuple(dict.fromkeys(secret or ())),
-        variables,
-        seconds,
-        packages=wanted.python,
-        npm=wanted.npm,
-        venv=Path(venv).expanduser().absolute() if venv else None,
-    )
-    check_grants(grants)
-    return grants
+        unset = [name for name in self.secret or () if not settings.environment.get(name)]
+        if unset:
+            raise InvalidArgument("--secret", f"no value for {', '.join(unset)}; set it in your environment")
+        seconds = None if self.timeout is None else parse_seconds(self.timeout, "--timeout")
+        if seconds is not None and not 0 < seconds < MAX_SECONDS:
+            raise InvalidArgument("--timeout", f"invalid number of seconds: {seconds:g}; use a value such as 30")
+        wanted = PackageSet.parse(self.packages or ())
+        grants = SkillGrants(
+            tuple(self.network or ()),
+            tuple(dict.fromkeys(self.secret or ())),
+            parse_env(self.env),
+            seconds,
+            packages=wanted.python,
+            npm=wanted.npm,
+            venv=Path(self.venv).expanduser().absolute() if self.venv else None,
+        )
+        check_grants(grants)
+        return grants
 
 
 def parse_env(given: Many) -> dict[str, str]:
     """Variables from `--env NAME=VALUE`. Raises `InvalidArgument`."""
-    return dict(map(_split_assignment, given or ()))
-
-
-def _split_assignment(item: str) -> tuple[str, str]:
-    name, equals, value = item.partition("=")
-    if not equals or not name:
-        raise InvalidArgument("--env", f"invalid assignment {item!r}; use NAME=VALUE")
-    return name, value
+    variables: dict[str, str] = {}
+    for item in given or ():
+        name, equals, variables[name] = item.partition("=")
+        if not equals or not name:
+            raise InvalidArgument("--env", f"invalid assignment {item!r}; use NAME=VALUE")
+    return variables

@@ -4,16 +4,17 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
 
 import typer
 
-from openskills.cli.output import CliProgress, Column, escape_line, say_json, say_text, show_table
-from openskills.cli.parameters import HostUrl, Json, Text, argument, get_settings, option
+from openskills.cli.output import CliProgress, Column, Row, escape_line, say_text, show_table
+from openskills.cli.parameters import HostUrl, Json, Text, argument, option
 from openskills.errors import Forbidden, HostUnavailable, InvalidArgument, SkillError, Unauthorized, UnknownSkill
 from openskills.settings import Settings
 
@@ -138,7 +139,7 @@ def open_remote(url: str | None, settings: Settings) -> Generator[RemoteSkills]:
 
 
 def push(
-    context: typer.Context,
+    settings: Settings,
     directory: Annotated[str, argument("DIR", "The folder of the skill.")],
     url: HostUrl = None,
     as_json: Json = False,
@@ -166,17 +167,15 @@ def push(
     name = checked.name or folder.name
     with (
         tempfile.TemporaryDirectory(prefix="openskills-") as scratch,
-        open_remote(url, get_settings(context)) as remote,
+        open_remote(url, settings) as remote,
         CliProgress(f"uploading {escape_line(name)}"),
     ):
         archive = Path(scratch, f"{name}.zip")
         digest, _ = pack_folder(folder, name, archive)
         pushed = _upload(remote, archive, f"sha256:{digest}")
-    if as_json:
-        say_json(pushed)
-        return
     state = "uploaded" if pushed["uploaded"] else "unchanged"
-    say_text(f"{state} {escape_line(name)} version {pushed['version']} ({pushed['skill_id']})")
+    text = f"{state} {escape_line(name)} version {pushed['version']} ({pushed['skill_id']})"
+    say_text(text, json=as_json and pushed)
 
 
 def _upload(remote: RemoteSkills, archive: Path, digest: str) -> dict[str, Any]:
@@ -195,12 +194,12 @@ def _upload(remote: RemoteSkills, archive: Path, digest: str) -> dict[str, Any]:
 
 
 def pull(
-    context: typer.Context,
+    settings: Settings,
     name: Name,
     into: Annotated[
-        Text, option("--into", "DIR", "Where to put the folder of the skill.", show_default="the current directory")
+        Text, option("DIR", "Where to put the folder of the skill.", show_default="the current directory")
     ] = None,
-    version: Annotated[str, option("--version", "N", "A version, latest or default.")] = "default",
+    version: Annotated[str, option("N", "A version, latest or default.")] = "default",
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that has other files.")] = False,
     url: HostUrl = None,
     as_json: Json = False,
@@ -214,12 +213,12 @@ def pull(
       openskills pull pdf-tools
       openskills pull pdf-tools --version 2 --into vendor/skills --force
     """
-    from openskills.catalog.sources.archive import hash_content, unpack
+    from openskills.catalog.sources.archive import hash_content, pack_folder, unpack
 
     parent = Path(into or ".")
     with (
         tempfile.TemporaryDirectory(prefix="openskills-") as scratch,
-        open_remote(url, get_settings(context)) as remote,
+        open_remote(url, settings) as remote,
         CliProgress(f"downloading {escape_line(name)}") as progress,
     ):
         skill = remote.find(name)
@@ -238,22 +237,13 @@ def pull(
         target = parent / fresh.name
         if target.exists() and not force:
             known = [one.get("digest") for one in remote.list_all(path)]
-            if _hash_folder(target, Path(scratch)) not in known:
+            is_skill = (target / "SKILL.md").is_file()
+            ours = pack_folder(target, target.name, Path(scratch, "local.zip"))[0] if is_skill else ""
+            if f"sha256:{ours}" not in known:
                 raise InvalidArgument("--force", _describe_changes(target, fresh))
         _replace(target, fresh)
     result = {"path": str(target), "skill_id": skill["id"], "version": found["version"], "digest": digest}
-    if as_json:
-        say_json(result)
-        return
-    say_text(f"{target}: version {found['version']}, {digest}")
-
-
-def _hash_folder(folder: Path, scratch: Path) -> str:
-    from openskills.catalog.sources.archive import pack_folder
-
-    if not (folder / "SKILL.md").is_file():
-        return ""
-    return f"sha256:{pack_folder(folder, folder.name, scratch / 'local.zip')[0]}"
+    say_text(f"{target}: version {found['version']}, {digest}", json=as_json and result)
 
 
 def _describe_changes(target: Path, fresh: Path) -> str:
@@ -286,7 +276,7 @@ def _replace(target: Path, fresh: Path) -> None:
             raise
 
 
-def versions(context: typer.Context, name: Name, url: HostUrl = None, as_json: Json = False) -> None:
+def versions(settings: Settings, name: Name, url: HostUrl = None, as_json: Json = False) -> None:
     """List the versions of a skill on a host, latest first.
 
     Example:
@@ -295,20 +285,13 @@ def versions(context: typer.Context, name: Name, url: HostUrl = None, as_json: J
     In a pipe each version is one line of tab-separated fields: number, default or not, creation (UTC), digest and
     description.
     """
-    with open_remote(url, get_settings(context)) as remote:
+    with open_remote(url, settings) as remote:
         skill = remote.find(name)
         found = list(remote.list_all(f"/v1/skills/{skill['id']}/versions"))
-    if as_json:
-        say_json({"skill": skill, "versions": found})
-        return
+    rows: list[Row] = []
+    for one in found:
+        created = datetime.fromtimestamp(int(one.get("created_at") or 0), UTC).isoformat(timespec="seconds")
+        number, texts = str(one.get("version")), (str(one.get(key) or "") for key in ("digest", "description"))
+        rows.append((number, "default" if number == str(skill.get("default_version")) else "", created, *texts))
     columns = (Column("version", "bold cyan"), "default", "created", "digest", Column("description", wide=True))
-    show_table(columns, [_version_cells(one, str(skill.get("default_version"))) for one in found], empty="no versions")
-
-
-def _version_cells(version: Mapping[str, Any], default: str) -> tuple[str, ...]:
-    from datetime import UTC, datetime
-
-    created = datetime.fromtimestamp(int(version.get("created_at") or 0), UTC).isoformat(timespec="seconds")
-    number = str(version.get("version"))
-    texts = (str(version.get("digest") or ""), str(version.get("description") or ""))
-    return (escape_line(number), "default" if number == default else "", created, *map(escape_line, texts))
+    show_table(columns, rows, "no versions", as_json and {"skill": skill, "versions": found})

@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openskills.cli.invoke import (
-    InvokeArguments,
-    InvokeTarget,
-    Local,
-    Timeout,
-    TraceId,
-    open_invoker,
-    run_invocation,
-    select_output_mode,
-)
+from openskills.cli.invoke import InvokeArguments, InvokeTarget, TraceId, is_live, open_invoker, run_invocation
 from openskills.cli.output import escape_line, say, say_json, say_text, warn
-from openskills.cli.parameters import HostUrl, Json, Paths, Skills, argument, get_settings
+from openskills.cli.parameters import Json, Paths, Skills, argument
 from openskills.cli.skills import open_catalog
 from openskills.errors import HostUnavailable, InvalidArgument
 from openskills.settings import Settings
@@ -32,15 +23,13 @@ if TYPE_CHECKING:
 
 
 def route(
-    context: typer.Context,
+    settings: Settings,
     text: Annotated[str, argument("TEXT", "A request, in English or Chinese.")],
+    target: InvokeTarget,
     paths: Paths = None,
     skills: Skills = None,
     then_invoke: Annotated[bool, typer.Option("--invoke", help="Also invoke the chosen skill.")] = False,
-    url: HostUrl = None,
     trace_id: TraceId = None,
-    timeout: Timeout = None,
-    local: Local = False,
     as_json: Json = False,
 ) -> None:
     """Choose the skill for a request, and explain why.
@@ -58,8 +47,6 @@ def route(
     from openskills.host.client.router import RoutableSkill, Router, extract_input
     from openskills.telemetry.context import bind
 
-    settings = get_settings(context)
-    target = InvokeTarget(url, timeout, local)
     with bind(trace_id) as bound, _log_to_stderr(settings.debug):
         hosted = _list_hosted(target, settings, required=then_invoke)
         catalog = open_catalog([*(paths or ()), *(skills or ())], settings, asking=False).skills
@@ -74,8 +61,8 @@ def route(
         if then_invoke:
             skill_input = _build_input(decision, found, skill)
             warn(("input", "bold"), f": {escape_line(json.dumps(skill_input, ensure_ascii=False))}")
-            mode = select_output_mode(None, as_json=as_json)
-            call = InvokeArguments(decision.selected_skill_id, skill_input, bound.trace_id, output_mode=mode)
+            live = is_live(None, as_json=as_json)
+            call = InvokeArguments(decision.selected_skill_id, skill_input, bound.trace_id, None, live, as_json)
             raise typer.Exit(run_invocation(call, target, settings))
 
 

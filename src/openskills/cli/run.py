@@ -1,6 +1,5 @@
 """`openskills run`: the command and its options; the execution is in `run_execution`, which is imported on use."""
 
-import os
 import secrets
 import sys
 from dataclasses import replace
@@ -9,32 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import escape_line, say_json, warn
+from openskills.cli.output import can_ask, escape_line, say_json, warn
 from openskills.cli.parameters import (
-    CommandTimeout,
-    Env,
-    Install,
+    GrantOptions,
     Json,
     Many,
-    Network,
-    Project,
     QuickCommand,
-    Secret,
     Skills,
     Text,
-    Trust,
-    Venv,
-    With,
     argument,
     get_settings,
     option,
-    parse_grants,
-    parse_install,
 )
 from openskills.cli.sessions import complete_session
-from openskills.cli.skills import complete_skill, list_all_skills, open_catalog
+from openskills.cli.skills import complete_skill, find_skill_at, is_skill_path, open_catalog
 from openskills.cli.trust import SecretConsent, ask_on_terminal, collect_grants
-from openskills.errors import InvalidArgument, InvalidSkill, SkillError, UnknownSkill
+from openskills.errors import InvalidArgument, SkillError, UnknownSkill
 from openskills.settings import Settings
 
 if TYPE_CHECKING:
@@ -65,27 +54,19 @@ def run(
     ],
     paths: Annotated[Many, argument("PATH", "Sources of skills, before `--`. After it comes the command.")] = None,
     skills: Skills = None,
-    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local or ray.")] = None,
-    timeout: CommandTimeout = None,
-    cwd: Annotated[str, option("--cwd", "DIR", "A directory below the skill's root, or $WORK_DIR etc.")] = "",
+    *,
+    options: GrantOptions,
+    executor: Annotated[Text, option("NAME", "auto, sandbox, container, landlock, local or ray.")] = None,
+    cwd: Annotated[str, option("DIR", "A directory below the skill's root, or $WORK_DIR etc.")] = "",
     inputs: Annotated[
-        Many, option("--input", "FROM=TO", "A file or URL to copy into the workspace; TO is optional.")
+        Many, option("FROM=TO", "A file or URL to copy into the workspace; TO is optional.", names="--input")
     ] = None,
-    outputs: Annotated[Many, option("--output", "GLOB", "Files to save as artifacts, such as out/*.csv.")] = None,
-    save_to: Annotated[Text, option("--to", "DIR", "Also copy the files of --output to this directory.")] = None,
-    env: Env = None,
-    secret: Secret = None,
-    network: Network = None,
-    packages: With = None,
-    venv: Venv = None,
-    install: Install = None,
+    outputs: Annotated[Many, option("GLOB", "Files to save as artifacts, such as out/*.csv.", names="--output")] = None,
+    save_to: Annotated[Text, option("DIR", "Also copy the files of --output to this directory.", names="--to")] = None,
     session: Annotated[
-        Text,
-        option("--session", "ID", "Keep the workspace, and reuse it under this name.", autocompletion=complete_session),
+        Text, option("ID", "Keep the workspace, and reuse it under this name.", autocompletion=complete_session)
     ] = None,
     stdin: Annotated[bool, typer.Option("--stdin", help="Pass stdin to the command.")] = False,
-    project: Project = None,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Run a command of a skill in an isolated workspace, with live output.
@@ -119,15 +100,15 @@ def run(
     sources = [*(skills or ()), *(() if after is None else paths or ())]
     if not command:
         raise InvalidArgument("COMMAND", "missing; write it after --, as in: openskills run pdf-tools -- ls scripts")
-    own = parse_grants(network, secret, env, timeout, settings, packages=packages, venv=venv)
+    own = options.parse(settings)
     try:
-        found = find_skill(skill, sources, settings, trusted=trust)
+        found = find_skill(skill, sources, settings, trusted=options.trust)
     except UnknownSkill as error:
         if after is not None or not Path(command[0]).exists():
             raise
         hint = f"without `--`, {command[0]} is the command; write: openskills run {skill} {command[0]} -- COMMAND"
         raise InvalidArgument("PATH", f"{error.message}; {hint}") from None
-    grants = combine_grants(collect_grants(own, project, settings, trusted=trust, skill=found.name), found.name)
+    grants = combine_grants(collect_grants(own, options, settings, skill=found.name), found.name)
     run_inputs = RunInputs(
         executor=executor or settings.executor,
         session=session or f"run-{secrets.token_hex(8)}",
@@ -136,7 +117,7 @@ def run(
         save_to=Path(save_to) if save_to else None,
         grants=grants,
         ask_secrets=SecretConsent(settings, None if as_json else ask_on_terminal),
-        install=parse_install("never" if as_json and install is None else install),
+        install=options.parse_install(can_ask=not as_json and can_ask()),
         secrets={name: settings.environment[name] for name in grants.secrets},
         local_inputs=tuple(inputs or ()),
     )
@@ -170,14 +151,12 @@ def run(
 
 
 def find_skill(name: str, paths: list[str], settings: Settings, *, trusted: bool) -> "Skill":
-    """The skill with this name, or in the folder at this path. Raises `UnknownSkill` or `InvalidSkill`."""
-    if os.sep in name or name in (os.curdir, os.pardir):
-        from openskills.catalog.validate import resolve_skill_folder
+    """The skill with this name, or the only one in the folder at this path.
 
-        found = list_all_skills(open_catalog([str(resolve_skill_folder(name))], settings).snapshot)
-        if not found:
-            raise InvalidSkill(f"{name} is not a valid skill; openskills validate {name} shows why")
-        return found[0]
+    Raises `UnknownSkill`, `InvalidSkill`, or `InvalidArgument` for a folder of several skills.
+    """
+    if is_skill_path(name):
+        return find_skill_at(name, "SKILL", settings)[0]
     return open_catalog(paths, settings, trusted=trusted).snapshot.find(name)
 
 

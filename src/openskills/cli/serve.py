@@ -15,39 +15,29 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from openskills.cli.output import CliProgress, Column, escape_line, pluralize, say, say_json, say_text, show_table, warn
-from openskills.cli.parameters import (
-    CommandTimeout,
-    Env,
-    HostUrl,
-    Install,
-    Json,
-    Many,
-    Network,
-    Project,
-    Secret,
-    Text,
-    Trust,
-    Venv,
-    With,
-    argument,
-    check_choice,
-    get_settings,
-    option,
-    parse_env,
-    parse_grants,
-    parse_install,
+from openskills.cli.output import (
+    CliProgress,
+    Column,
+    Row,
+    escape_line,
+    escape_text,
+    pluralize,
+    say,
+    say_json,
+    say_text,
+    show_table,
+    warn,
 )
+from openskills.cli.parameters import GrantOptions, HostUrl, Json, Many, Text, argument, check_choice, option, parse_env
 from openskills.cli.trust import collect_grants
 from openskills.cli.ui import greet_console
 from openskills.errors import InvalidArgument, MissingExtra
-from openskills.paths import to_printable
 from openskills.settings import PUBLISH_MODES, Settings, parse_base_url, parse_database, parse_seconds
 from openskills.sync import run
 
 if TYPE_CHECKING:
     from openskills.host.auth import StoredKey
-    from openskills.host.history import History, RunRecord
+    from openskills.host.history import History
     from openskills.host.keys import KeyFile, KeyTable
     from openskills.host.registry.registry import Registry
     from openskills.host.runs import Runs
@@ -60,56 +50,37 @@ _STYLES = {"ready": "green", "broken": "bold red", "unavailable": "yellow"}
 
 
 def serve(
-    context: typer.Context,
+    settings: Settings,
+    given: GrantOptions,
     paths: Annotated[Many, argument("PATH", "SKILL.md folders to serve, as --skills.")] = None,
-    host: Annotated[str, option("--host", "ADDRESS", "The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, option("ADDRESS", "The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
     workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="The number of worker processes.")] = 1,
-    manifests: Annotated[
-        Many, option("--manifests", "DIR", "More manifests, besides those in OPENSKILL_CLI_DIR.")
-    ] = None,
-    skills: Annotated[Many, option("--skills", "DIR", "SKILL.md folders whose scripts to serve.")] = None,
+    manifests: Annotated[Many, option("DIR", "More manifests, besides those in OPENSKILL_CLI_DIR.")] = None,
+    skills: Annotated[Many, option("DIR", "SKILL.md folders whose scripts to serve.")] = None,
     derive_schemas: Annotated[
         str,
         option(
-            "--derive-schemas",
-            "help|never",
-            "Run scripts without a manifest once with --help, in the sandbox, to learn their arguments.",
+            "help|never", "Run scripts without a manifest once with --help, in the sandbox, to learn their arguments."
         ),
     ] = "never",
-    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, local or ray.")] = None,
-    network: Network = None,
-    secret: Secret = None,
-    env: Env = None,
-    timeout: CommandTimeout = None,
-    packages: With = None,
-    venv: Venv = None,
-    install: Install = None,
-    project: Project = None,
-    trust: Trust = False,
+    executor: Annotated[Text, option("NAME", "auto, sandbox, container, local or ray.")] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Allow all requests without a key.")] = False,
-    concurrency: Annotated[
-        int | None, option("--concurrency", "N", "Maximum number of concurrent invocations.", min=1)
-    ] = None,
-    queue: Annotated[int | None, option("--queue", "N", "Maximum number of waiting invocations.", min=0)] = None,
-    mcp_tools: Annotated[
-        str, option("--mcp-tools", "WHICH", "Tools of /mcp: session, hosted, both, or off for no /mcp.")
-    ] = "both",
-    publish: Annotated[
-        Text, option("--publish", "WHO", "Who may read and install skills: keys, open (everybody) or off.")
-    ] = None,
+    concurrency: Annotated[int | None, option("N", "Maximum number of concurrent invocations.", min=1)] = None,
+    queue: Annotated[int | None, option("N", "Maximum number of waiting invocations.", min=0)] = None,
+    mcp_tools: Annotated[str, option("WHICH", "Tools of /mcp: session, hosted, both, or off for no /mcp.")] = "both",
+    publish: Annotated[Text, option("WHO", "Who may read and install skills: keys, open (everybody) or off.")] = None,
     public_url: Annotated[
-        Text, option("--public-url", "URL", "The address of this host for other machines, used in published documents.")
+        Text, option("URL", "The address of this host for other machines, used in published documents.")
     ] = None,
     database: Annotated[
-        Text, option("--database", "URL", "The database of several hosts, postgresql://..., or sqlite:////FILE.")
+        Text, option("URL", "The database of several hosts, postgresql://..., or sqlite:////FILE.")
     ] = None,
     console: Annotated[bool, typer.Option("--console/--no-console", help="Serve the web console at /.")] = True,
-    json_log: Annotated[Text, option("--json-log", "FILE", "Log invocations as lines of JSON; - is stdout.")] = None,
-    grace: Annotated[float, option("--grace", "S", "Seconds to finish running invocations at shutdown.", min=0)] = 30.0,
+    json_log: Annotated[Text, option("FILE", "Log invocations as lines of JSON; - is stdout.")] = None,
+    grace: Annotated[float, option("S", "Seconds to finish running invocations at shutdown.", min=0)] = 30.0,
     drain_delay: Annotated[
-        float,
-        option("--drain-delay", "S", "Seconds to go on serving after SIGTERM while /readyz says 503.", min=0, max=3600),
+        float, option("S", "Seconds to go on serving after SIGTERM while /readyz says 503.", min=0, max=3600)
     ] = 0.0,
 ) -> None:
     """Serve skills over HTTP: POST /skills/ID:invoke with {"input": {...}}.
@@ -146,8 +117,7 @@ def serve(
     check_choice("--derive-schemas", derive_schemas, ("help", "never"))
     if publish is not None:
         check_choice("--publish", publish, PUBLISH_MODES)
-    settings = get_settings(context)
-    own = parse_grants(network, secret, env, timeout, settings, packages=packages, venv=venv)
+    own = given.parse(settings)
     settings = replace(
         settings,
         executor=executor or settings.executor,
@@ -169,9 +139,9 @@ def serve(
     options = HostOptions(
         manifests=tuple(map(Path, manifests or ())),
         skills=tuple(map(Path, [*(paths or ()), *(skills or ())])),
-        grants=collect_grants(own, project, settings, trusted=trust),
+        grants=collect_grants(own, given, settings),
         read_help=derive_schemas == "help",
-        install="never" if parse_install(install) == "ask" else parse_install(install),
+        install="always" if given.parse_install(can_ask=False) == "always" else "never",
         json_log="-" if json_log is None else json_log,
         text_log=json_log is None and sys.stdout.isatty(),
         workers=workers,
@@ -179,7 +149,7 @@ def serve(
         drain_delay=drain_delay,
         mcp_tools=mcp_tools,
         console=console,
-        trusted=trust,
+        trusted=given.trust,
     )
     check_choice("--mcp-tools", mcp_tools, MCP_TOOLS)
     if mcp_tools == "session" and workers > 1:
@@ -205,12 +175,12 @@ def serve(
     warn("stopped")
 
 
-def use_keys(context: typer.Context, work: "Callable[[KeyFile | KeyTable], Awaitable[T]]") -> T:
+def _use_keys(settings: Settings, work: "Callable[[KeyFile | KeyTable], Awaitable[T]]") -> T:
     """Do something with the keys: those of the file, or of the database that several hosts share."""
     from openskills.host.keys import open_key_store
 
     async def use() -> T:
-        store = open_key_store(get_settings(context))
+        store = open_key_store(settings)
         try:
             return await work(store)
         finally:
@@ -232,14 +202,8 @@ def _greet(registry: "Registry", settings: Settings, url: str, *, needs_key: boo
             isolation = describe_isolation(found.kind, found.executor, settings)
         text = textwrap.shorten(escape_line(description), 70, placeholder="…")
         state = (f"{entry.status:<12}", _STYLES[entry.status])
-        warn(
-            "  ",
-            state,
-            (f"{entry.id:<{width}}", "cyan"),
-            f" {kind:<12}",
-            (f"{isolation:<12}", "red" if "none" in isolation else ""),
-            text,
-        )
+        where = (f"{isolation:<12}", "red" if "none" in isolation else "")
+        warn("  ", state, (f"{entry.id:<{width}}", "cyan"), f" {kind:<12}", where, text)
         for problem in entry.problems:
             warn(" " * 14, escape_line(str(problem)))
     for problem in registry.problems:
@@ -284,25 +248,21 @@ Name = Annotated[str, argument("NAME", "The owner of the key: letters, digits, d
 
 @keys_app.command("new")
 def new(
-    context: typer.Context,
+    settings: Settings,
     name: Name,
     scope: Annotated[
         Many,
         option(
-            "--scope",
             "SKILL",
             "A skill the key may call, or a pattern such as file_*; skills:write and skills:publish allow uploads.",
             show_default="*",
         ),
     ] = None,
     role: Annotated[
-        str,
-        option("--role", "ROLE", "read (see skills), run (also run them) or admin (also manage the host)."),
+        str, option("ROLE", "read (see skills), run (also run them) or admin (also manage the host).")
     ] = "run",
-    expires: Annotated[Text, option("--expires", "TIME", "Expire after this time, such as 12h or 30d.")] = None,
-    limit: Annotated[
-        Many, option("--limit", "NAME=N", "A limit: rate (calls per second), burst or concurrency.")
-    ] = None,
+    expires: Annotated[Text, option("TIME", "Expire after this time, such as 12h or 30d.")] = None,
+    limit: Annotated[Many, option("NAME=N", "A limit: rate (calls per second), burst or concurrency.")] = None,
     as_json: Json = False,
 ) -> None:
     """Create a key and print it. It is shown only once, because only its hash is stored.
@@ -323,33 +283,37 @@ def new(
     key, stored = create_key(name, now=datetime.now(UTC), lifetime=lifetime)
     limits: dict[str, Any] = {**parse_limits(limit or ())}
     stored = replace(stored, scopes=tuple(scope or ("*",)), role=role, **limits)
-    use_keys(context, lambda keys: keys.add(stored))
-    if as_json:
-        say_json({"key": key, **_key_json(stored)})
-        return
-    say_text(key)
-    warn(f"this key of {name!r} is not shown again; send it as: Authorization: Bearer {key[:8]}...")
+    _use_keys(settings, lambda keys: keys.add(stored))
+    say_text(key, json=as_json and {"key": key, **_key_json(stored)})
+    if not as_json:
+        warn(f"this key of {name!r} is not shown again; send it as: Authorization: Bearer {key[:8]}...")
 
 
 @keys_app.command("list")
-def list_keys(context: typer.Context, as_json: Json = False) -> None:
+def list_keys(settings: Settings, as_json: Json = False) -> None:
     """List the keys with their owners, prefixes, scopes, roles and limits.
 
     In a pipe each key is one line of tab-separated fields: name, prefix, scopes, limits, creation and expiry (UTC),
     and role.
     """
-    found = use_keys(context, lambda keys: keys.list())
-    if as_json:
-        say_json({"keys": [_key_json(key) for key in found]})
-        return
+    found = _use_keys(settings, lambda keys: keys.list())
+    rows: list[Row] = []
+    for key in found:
+        is_expired = key.expires_at is not None and key.expires_at <= time.time()
+        expires = "expired" if is_expired else (key.expires or "never")[:10]
+        times = ((key.created[:10], key.created), (expires, key.expires or ""))
+        rows.append((key.name, key.hint, " ".join(key.scopes), key.describe_limits(), *times, key.role))
     titles = ("limits", "created", "expires", "role")
-    columns = (Column("key", "bold cyan"), "prefix", Column("scopes", wide=True), *titles)
-    rows = [_key_cells(key, short=sys.stdout.isatty()) for key in found]
-    show_table(columns, rows, empty="no keys; `openskills keys new NAME` creates one")
+    show_table(
+        (Column("key", "bold cyan"), "prefix", Column("scopes", wide=True), *titles),
+        rows,
+        empty="no keys; `openskills keys new NAME` creates one",
+        json=as_json and {"keys": [_key_json(key) for key in found]},
+    )
 
 
 @keys_app.command("rotate")
-def rotate(context: typer.Context, name: Name, as_json: Json = False) -> None:
+def rotate(settings: Settings, name: Name, as_json: Json = False) -> None:
     """Replace a key by a new one with the same role, scopes, limits and lifetime, and print it.
 
     Running hosts refuse the old one from the next request on, and its console sessions end.
@@ -357,17 +321,15 @@ def rotate(context: typer.Context, name: Name, as_json: Json = False) -> None:
     Example:
       openskills keys rotate ci
     """
-    key, stored = use_keys(context, lambda keys: keys.rotate(name, now=datetime.now(UTC)))
-    if as_json:
-        say_json({"key": key, **_key_json(stored)})
-        return
-    say_text(key)
-    warn(f"this key of {escape_line(name)!r} is not shown again; the previous one is refused from now on")
+    key, stored = _use_keys(settings, lambda keys: keys.rotate(name, now=datetime.now(UTC)))
+    say_text(key, json=as_json and {"key": key, **_key_json(stored)})
+    if not as_json:
+        warn(f"this key of {escape_line(name)!r} is not shown again; the previous one is refused from now on")
 
 
 @keys_app.command("scope")
 def scope(
-    context: typer.Context,
+    settings: Settings,
     name: Name,
     scopes: Annotated[list[str], argument("SKILL", "Skills or patterns such as file_*; * for every skill.")],
     as_json: Json = False,
@@ -377,7 +339,7 @@ def scope(
     Example:
       openskills keys scope ci 'file_*' echo
     """
-    stored = use_keys(context, lambda keys: keys.change_scopes(name, scopes))
+    stored = _use_keys(settings, lambda keys: keys.change_scopes(name, scopes))
     if as_json:
         say_json(_key_json(stored))
         return
@@ -386,7 +348,7 @@ def scope(
 
 @keys_app.command("revoke")
 def revoke(
-    context: typer.Context,
+    settings: Settings,
     names: Annotated[list[str], argument("NAME", "The owners of the keys.")],
     as_json: Json = False,
 ) -> None:
@@ -399,19 +361,8 @@ def revoke(
     async def revoke_all(keys: "KeyFile | KeyTable") -> "list[StoredKey]":
         return [await keys.revoke(name) for name in dict.fromkeys(names)]
 
-    done = use_keys(context, revoke_all)
-    if as_json:
-        say_json({"revoked": [key.name for key in done]})
-        return
-    say(f"revoked {', '.join(escape_line(key.name) for key in done)}")
-
-
-def _key_cells(key: "StoredKey", *, short: bool) -> tuple[str, ...]:
-    created, expires = key.created, key.expires or ""
-    if short:
-        is_expired = key.expires_at is not None and key.expires_at <= datetime.now(UTC).timestamp()
-        created, expires = created[:10], "expired" if is_expired else expires[:10] or "never"
-    return escape_line(key.name), key.hint, " ".join(key.scopes), key.describe_limits(), created, expires, key.role
+    done = [key.name for key in _use_keys(settings, revoke_all)]
+    say(f"revoked {', '.join(map(escape_line, done))}", json=as_json and {"revoked": done})
 
 
 def _key_json(key: "StoredKey") -> dict[str, object]:
@@ -429,21 +380,21 @@ def _key_json(key: "StoredKey") -> dict[str, object]:
 runs_app = typer.Typer(no_args_is_help=True, help="Show, follow and cancel the runs of a skill host.")
 
 RunId = Annotated[str, argument("ID", "The id of a run.")]
-RunSkill = Annotated[Text, option("--skill", "ID", "Only runs of this skill.")]
+RunSkill = Annotated[Text, option("ID", "Only runs of this skill.")]
 
 
 @runs_app.command("list")
 def list_runs(
-    context: typer.Context,
+    settings: Settings,
     skill: RunSkill = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only failed runs.")] = False,
     state: Annotated[
-        str, option("--state", "STATE", "Only runs in this state: running, succeeded, cancelled, unfinished, ...")
+        str, option("STATE", "Only runs in this state: running, succeeded, cancelled, unfinished, ...")
     ] = "",
-    who: Annotated[Text, option("--key", "NAME", "Only runs of the key with this name.")] = None,
-    text: Annotated[str, option("--text", "TEXT", "Only runs with this in their id, skill, trace id or error.")] = "",
-    since: Annotated[Text, option("--since", "TIME", "Only runs of the last 90s, 15m, 24h, 7d.")] = None,
-    before: Annotated[str, option("--before", "ID", "Only runs before this one, for the next page.")] = "",
+    who: Annotated[Text, option("NAME", "Only runs of the key with this name.", names="--key")] = None,
+    text: Annotated[str, option("TEXT", "Only runs with this in their id, skill, trace id or error.")] = "",
+    since: Annotated[Text, option("TIME", "Only runs of the last 90s, 15m, 24h, 7d.")] = None,
+    before: Annotated[str, option("ID", "Only runs before this one, for the next page.")] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs.")] = 50,
     as_json: Json = False,
 ) -> None:
@@ -463,20 +414,26 @@ def list_runs(
     if state:
         check_choice("--state", state, (*RunState, UNFINISHED))
     earliest = None if since is None else time.time() - parse_seconds(since, "--since")
-    history = _open_history(get_settings(context))
+    history = _open_history(settings)
     wanted = RunFilter(skill, state, who, earliest, text=text, before=before, failed=failed)
     found = run(history.list(wanted, limit=limit))
-    if as_json:
-        say_json({"runs": [record.to_dict() for record in found]})
-        return
-    titles = ("began", "skill", "runner", "who", "code", "ms", "trace")
-    columns = (Column("run", "bold cyan"), *titles, Column("message", wide=True))
-    show_table(columns, [_run_cells(record, short=sys.stdout.isatty()) for record in found], empty="no runs found")
+    rows: list[Row] = []
+    for one in found:
+        began = (_format_time(one.began), datetime.fromtimestamp(one.began, UTC).isoformat(timespec="milliseconds"))
+        numbers = (str(one.code), f"{one.latency_ms:.1f}", (None, one.trace_id))
+        rows.append((one.id, began, one.skill_id, one.runner_type, one.who, *numbers, one.message))
+    titles = ("began", "skill", "runner", "who", "code", "ms")
+    show_table(
+        (Column("run", "bold cyan"), *titles, Column("message", wide=True)),
+        rows,
+        empty="no runs found",
+        json=as_json and {"runs": [record.to_dict() for record in found]},
+    )
 
 
 @runs_app.command("show")
 def show(
-    context: typer.Context,
+    settings: Settings,
     run_id: Annotated[str, argument("ID", "The id of a run, its first characters, or a trace id.")],
     as_json: Json = False,
 ) -> None:
@@ -485,7 +442,7 @@ def show(
     Example:
       openskills runs show run_019a8c3b4d5e
     """
-    found = run(_open_history(get_settings(context)).get(run_id)).to_dict()
+    found = run(_open_history(settings).get(run_id)).to_dict()
     if as_json:
         say_json(found)
         return
@@ -495,9 +452,9 @@ def show(
 
 @runs_app.command("events")
 def events(
-    context: typer.Context,
+    settings: Settings,
     run_id: RunId,
-    after: Annotated[int, option("--after", "N", "Only events after the one with this id.", min=0)] = 0,
+    after: Annotated[int, option("N", "Only events after the one with this id.", min=0)] = 0,
     as_json: Json = False,
 ) -> None:
     """Print the output of an asynchronous run or a command, from its start until it ends.
@@ -507,7 +464,7 @@ def events(
     Example:
       openskills runs events run_019a8c3b4d5e0123456789abcdef01234567
     """
-    raise typer.Exit(_use_runs(context, lambda runs: _follow_run(runs, run_id, after, as_json=as_json)))
+    raise typer.Exit(_use_runs(settings, lambda runs: _follow_run(runs, run_id, after, as_json=as_json)))
 
 
 async def _follow_run(runs: "Runs", run_id: str, after: int, *, as_json: bool) -> int:
@@ -519,8 +476,7 @@ async def _follow_run(runs: "Runs", run_id: str, after: int, *, as_json: bool) -
             elif event.kind == "result":
                 warn("done" if data["error"] is None else escape_line(str(data["error"]["message"])))
             elif event.kind in {"stdout", "stderr"}:
-                lines = str(data.get("text", "")).split("\n")
-                shown = "\n".join("\t".join(map(to_printable, line.removesuffix("\r").split("\t"))) for line in lines)
+                shown = escape_text(str(data.get("text", "")))
                 stream = sys.stdout if event.kind == "stdout" else sys.stderr
                 stream.write(shown if data.get("raw") else f"{shown}\n")
             else:
@@ -532,27 +488,23 @@ async def _follow_run(runs: "Runs", run_id: str, after: int, *, as_json: bool) -
 
 
 @runs_app.command("cancel")
-def cancel(context: typer.Context, run_id: RunId, as_json: Json = False) -> None:
+def cancel(settings: Settings, run_id: RunId, as_json: Json = False) -> None:
     """Cancel an asynchronous run or a command; one that has ended is unchanged.
 
     Example:
       openskills runs cancel run_019a8c3b4d5e0123456789abcdef01234567
     """
-    found = _use_runs(context, lambda runs: runs.cancel(run_id)).to_dict()
-    if as_json:
-        say_json({name: found[name] for name in ("id", "state", "skill_id", "cancel_requested")})
-    elif found["ended"]:
-        say(f"{run_id} has ended: {found['state']}")
-    else:
-        say(f"cancelling {run_id}")
+    found = _use_runs(settings, lambda runs: runs.cancel(run_id)).to_dict()
+    text = f"{run_id} has ended: {found['state']}" if found["ended"] else f"cancelling {run_id}"
+    say(text, json=as_json and {name: found[name] for name in ("id", "state", "skill_id", "cancel_requested")})
 
 
 @runs_app.command("again")
 def again(
-    context: typer.Context,
+    settings: Settings,
     run_id: RunId,
     url: HostUrl = None,
-    env: Annotated[Many, option("--env", "NAME=VALUE", "A variable of a command; their values are not stored.")] = None,
+    env: Annotated[Many, option("NAME=VALUE", "A variable of a command; their values are not stored.")] = None,
     as_json: Json = False,
 ) -> None:
     """Start a run with the input of another one, or a command again, and print its id.
@@ -564,24 +516,21 @@ def again(
     from openskills.host.client.client import Client
 
     async def start_again() -> str:
-        async with Client(url, settings=get_settings(context)) as client:
+        async with Client(url, settings=settings) as client:
             return (await client.run_again(run_id, env=parse_env(env))).id
 
     started = run(start_again())
-    if as_json:
-        say_json({"id": started})
-    else:
-        say_text(started)
+    say_text(started, json=as_json and {"id": started})
 
 
 @runs_app.command("compare")
-def compare(context: typer.Context, first: RunId, second: RunId, as_json: Json = False) -> None:
+def compare(settings: Settings, first: RunId, second: RunId, as_json: Json = False) -> None:
     """Show how two runs differ: result, time, memory, input and output.
 
     Example:
       openskills runs compare $BEFORE $AFTER
     """
-    found = _use_runs(context, lambda runs: runs.compare(first, second))
+    found = _use_runs(settings, lambda runs: runs.compare(first, second))
     if as_json:
         from openskills.host.runs import encode_data
 
@@ -599,9 +548,9 @@ def compare(context: typer.Context, first: RunId, second: RunId, as_json: Json =
 
 @runs_app.command("stats")
 def stats(
-    context: typer.Context,
+    settings: Settings,
     skill: RunSkill = None,
-    since: Annotated[str, option("--since", "TIME", "The time to look back: 90s, 15m, 24h, 7d.")] = "24h",
+    since: Annotated[str, option("TIME", "The time to look back: 90s, 15m, 24h, 7d.")] = "24h",
     buckets: Annotated[int, typer.Option("--buckets", min=1, max=500, help="The number of intervals.")] = 12,
     as_json: Json = False,
 ) -> None:
@@ -613,31 +562,27 @@ def stats(
     from openskills.host.history import RunFilter
 
     now = time.time()
-    history = _open_history(get_settings(context))
+    history = _open_history(settings)
     earliest = now - parse_seconds(since, "--since")
     found = run(history.series(RunFilter(skill), since=earliest, until=now, buckets=buckets))
-    if as_json:
-        say_json({"seconds": (now - earliest) / buckets, "series": [one.to_dict() for one in found]})
-        return
+    rows: list[Row] = []
+    for one in found:
+        latencies = ("" if value is None else f"{value:.1f}" for value in (one.p50_ms, one.p95_ms))
+        rows.append((_format_time(one.began), one.calls, one.errors, *latencies))
     columns = (Column("from", "bold"), "calls", "errors", "p50 ms", "p95 ms")
-    rows = [
-        (
-            datetime.fromtimestamp(one.began).astimezone().strftime("%m-%d %H:%M:%S"),
-            str(one.calls),
-            str(one.errors),
-            *("" if value is None else f"{value:.1f}" for value in (one.p50_ms, one.p95_ms)),
-        )
-        for one in found
-    ]
-    show_table(columns, rows)
+    seconds = (now - earliest) / buckets
+    show_table(columns, rows, json=as_json and {"seconds": seconds, "series": [one.to_dict() for one in found]})
 
 
-def _use_runs(context: typer.Context, work: "Callable[[Runs], Awaitable[T]]") -> T:
+def _format_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%m-%d %H:%M:%S")
+
+
+def _use_runs(settings: Settings, work: "Callable[[Runs], Awaitable[T]]") -> T:
     """Do something with the runs of the hosts of this machine, through their database."""
     from openskills.host.database import Database, find_database
     from openskills.host.runs import Runs
 
-    settings = get_settings(context)
     if settings.host_history is None and settings.host_database is None:
         raise InvalidArgument("OPENSKILL_HOST_HISTORY", "is `off`, so runs are only known to the host itself")
 
@@ -660,12 +605,3 @@ def _open_history(settings: Settings) -> "History":
     if settings.host_history is None:
         raise InvalidArgument("OPENSKILL_HOST_HISTORY", "is `off`, so no history is recorded")
     return History(find_history(settings), journal=settings.state_dir / "host.db")
-
-
-def _run_cells(record: "RunRecord", *, short: bool) -> tuple[str, ...]:
-    began = datetime.fromtimestamp(record.began, UTC)
-    shown = began.astimezone().strftime("%m-%d %H:%M:%S") if short else began.isoformat(timespec="milliseconds")
-    texts = map(escape_line, (record.skill_id, record.runner_type, record.who))
-    numbers = (str(record.code), f"{record.latency_ms:.1f}")
-    trace_id = "" if short else escape_line(record.trace_id)
-    return (record.id, shown, *texts, *numbers, trace_id, escape_line(record.message))

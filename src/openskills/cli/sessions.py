@@ -4,18 +4,21 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import Column, ask, escape_line, pluralize, say, say_json, say_text, show_table, warn
-from openskills.cli.parameters import Json, Text, argument, get_settings, option
+from openskills.cli.output import Column, Row, ask, escape_line, pluralize, say, say_json, say_text, show_table, warn
+from openskills.cli.parameters import Json, Text, Yes, argument, get_settings, option
 from openskills.errors import InvalidArgument, SkillError
+from openskills.settings import Settings
 from openskills.sync import run
 
 if TYPE_CHECKING:
+    from openskills.artifacts.store import Scope
     from openskills.prompt.usage import RecordedRequest
-    from openskills.session.store import Session, SessionInfo, SessionKey
+    from openskills.session.store import SessionKey
 
 
 app = typer.Typer(no_args_is_help=True, help="List, show and delete stored conversations, and show their requests.")
@@ -23,20 +26,39 @@ app = typer.Typer(no_args_is_help=True, help="List, show and delete stored conve
 Store = Annotated[
     Text,
     option(
-        "--store",
         "URL",
         "The session store: sqlite:///FILE, postgresql://..., redis://...",
         show_default="a file in the state directory",
     ),
 ]
-App = Annotated[str, option("--app", "NAME", "The application that the conversations belong to.")]
-User = Annotated[Text, option("--user", "NAME", "Their user.", show_default="you")]
 COMMAND_LINE = "cli"
 
 
 def current_user() -> str:
     """The user of the command line."""
     return f"user-{os.getuid()}"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerOptions:
+    """Whose conversations a command is about."""
+
+    user: Annotated[Text, option("NAME", "Their user.", show_default="you")] = None
+    app_name: Annotated[str, option("NAME", "The application that the conversations belong to.", names="--app")] = (
+        COMMAND_LINE
+    )
+
+    def key(self, session: str) -> "SessionKey":
+        """The key of a conversation."""
+        from openskills.session.store import SessionKey
+
+        return SessionKey(self.app_name, self.user or current_user(), session)
+
+    def scope(self, session: str) -> "Scope":
+        """The owner of the artifacts of a conversation."""
+        from openskills.artifacts.store import Scope
+
+        return Scope(self.app_name, self.user or current_user(), session)
 
 
 def complete_session(context: typer.Context, incomplete: str) -> list[str]:
@@ -57,12 +79,11 @@ Name = Annotated[str, argument("SESSION", "The name of a conversation.", autocom
 
 @app.command("list")
 def list_sessions(
-    context: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of conversations.")] = 50,
-    search: Annotated[str, option("--search", "TEXT", "Only those with this text in their name or title.")] = "",
+    settings: Settings,
+    owner: OwnerOptions,
     store: Store = None,
-    user: User = None,
-    app_name: App = COMMAND_LINE,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of conversations.")] = 50,
+    search: Annotated[str, option("TEXT", "Only those with this text in their name or title.")] = "",
     as_json: Json = False,
 ) -> None:
     """List conversations, the most recently used first.
@@ -77,24 +98,28 @@ def list_sessions(
     """
     from openskills.cli.chat.conversation import list_conversations
 
-    owner = user or current_user()
-    found, more = run(list_conversations(store, get_settings(context), app_name, owner, limit, search))
-    if as_json:
-        say_json({"sessions": [_info_json(info, title) for info, title in found], "more": more})
-        return
-    _show_sessions(found)
-    if more:
+    user = owner.user or current_user()
+    found, more = run(list_conversations(store, settings, owner.app_name, user, limit, search))
+    rows: list[Row] = []
+    entries: list[dict[str, object]] = []
+    for info, title in found:
+        rows.append((info.key.session, info.revision, (None, info.begun), info.updated, title))
+        times = {"begun": info.begun.isoformat(), "updated": info.updated.isoformat()}
+        entries.append({**_key_json(info.key), "events": info.revision, **times, "title": title})
+    columns = (Column("session", "bold cyan"), "events", "last used", Column("title", wide=True))
+    empty = "no sessions; `openskills chat` starts one"
+    show_table(columns, rows, empty, as_json and {"sessions": entries, "more": more})
+    if more and not as_json:
         warn(f"and {more:,} more; --limit shows them")
 
 
 @app.command("show")
 def show(
-    context: typer.Context,
+    settings: Settings,
     session: Name,
-    events: Annotated[bool, typer.Option("--events", help="Print the stored events, one per line.")] = False,
+    owner: OwnerOptions,
     store: Store = None,
-    user: User = None,
-    app_name: App = COMMAND_LINE,
+    events: Annotated[bool, typer.Option("--events", help="Print the stored events, one per line.")] = False,
     as_json: Json = False,
 ) -> None:
     """Print a conversation: its messages, and tool calls with their results.
@@ -104,17 +129,16 @@ def show(
       openskills sessions show chat-20260131-120000-3f2a --events
     """
     from openskills.cli.chat.conversation import format_conversation, read_conversation
-    from openskills.session.store import SessionKey
+    from openskills.session.events import event_to_json
 
-    key = SessionKey(app_name, user or current_user(), session)
-    found = run(read_conversation(store, get_settings(context), key))
+    found = run(read_conversation(store, settings, owner.key(session)))
     if events:
-        from openskills.session.events import event_to_json
-
         for event in found.events:
             say_text(event_to_json(event))
     elif as_json:
-        say_json(_session_json(found))
+        logged = [json.loads(event_to_json(event)) for event in found.events]
+        about = {"revision": found.revision, "state": dict(found.state), "events": logged}
+        say_json({**_key_json(found.key), **about})
     else:
         for line in format_conversation(found.events):
             say(*line)
@@ -122,13 +146,12 @@ def show(
 
 @app.command("requests")
 def requests(
-    context: typer.Context,
+    settings: Settings,
     session: Name,
-    number: Annotated[int | None, option("--number", "N", "Show this request, against the one before.", min=1)] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Print the body of --number exactly as it was sent.")] = False,
+    owner: OwnerOptions,
     store: Store = None,
-    user: User = None,
-    app_name: App = COMMAND_LINE,
+    number: Annotated[int | None, option("N", "Show this request, against the one before.", min=1)] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the body of --number exactly as it was sent.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show what the model saw: list the recorded requests, or show one with its difference to the one before.
@@ -142,20 +165,25 @@ def requests(
     unchanged tokens, bytes.
     """
     from openskills.cli.chat.conversation import read_session_requests
-    from openskills.session.store import SessionKey
 
     if raw and number is None:
         raise InvalidArgument("--raw", "needs --number N")
-    key = SessionKey(app_name, user or current_user(), session)
-    found = run(read_session_requests(store, get_settings(context), key))
+    key = owner.key(session)
+    found = run(read_session_requests(store, settings, key))
     if number is not None:
         _show_request(found, number, raw=raw, as_json=as_json)
-    elif as_json:
-        say_json({**_key_json(key), "requests": [_request_json(one) for one in found]})
-    else:
-        columns = ("number", "time", "agent", "model", "tokens", "unchanged", "bytes")
-        empty = "no requests recorded; OPENSKILL_RECORD_REQUESTS=1 records those of later messages"
-        show_table(columns, [_request_cells(one) for one in found], empty=empty)
+        return
+    rows: list[Row] = []
+    for one in found:
+        tokens = [f"{int(one.tokens.get(name, 0)):,}" for name in ("total", "unchanged")]
+        at = one.at.isoformat(timespec="seconds")
+        rows.append((str(one.number), at, one.agent, one.model, *tokens, f"{one.size:,}"))
+    show_table(
+        ("number", "time", "agent", "model", "tokens", "unchanged", "bytes"),
+        rows,
+        empty="no requests recorded; OPENSKILL_RECORD_REQUESTS=1 records those of later messages",
+        json=as_json and {**_key_json(key), "requests": [_request_json(one) for one in found]},
+    )
 
 
 def _show_request(found: "Sequence[RecordedRequest]", number: int, *, raw: bool, as_json: bool) -> None:
@@ -197,25 +225,15 @@ def _request_json(request: "RecordedRequest") -> dict[str, object]:
     return {**about, "bytes": request.size, "sha256": request.digest, "tokens": dict(request.tokens)}
 
 
-def _request_cells(request: "RecordedRequest") -> tuple[str, ...]:
-    tokens = [f"{int(request.tokens.get(name, 0)):,}" for name in ("total", "unchanged")]
-    at = request.at.isoformat(timespec="seconds")
-    names = (escape_line(request.agent), escape_line(request.model))
-    return (str(request.number), at, *names, *tokens, f"{request.size:,}")
-
-
 @app.command("delete")
 def delete(
-    context: typer.Context,
+    settings: Settings,
     sessions: Annotated[list[str], argument("SESSION", "The names of conversations.", autocompletion=complete_session)],
-    artifacts: Annotated[bool, typer.Option("--artifacts", help="Also delete their artifacts.")] = False,
-    artifact_store: Annotated[
-        Text, option("--artifact-store", "URL", "Their artifact store, as for `artifacts --store`.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    owner: OwnerOptions,
     store: Store = None,
-    user: User = None,
-    app_name: App = COMMAND_LINE,
+    artifacts: Annotated[bool, typer.Option("--artifacts", help="Also delete their artifacts.")] = False,
+    artifact_store: Annotated[Text, option("URL", "Their artifact store, as for `artifacts --store`.")] = None,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Delete conversations permanently. `openskills workspaces clean` removes their workspaces.
@@ -228,49 +246,20 @@ def delete(
     """
     from openskills.artifacts.open import open_artifact_store
     from openskills.cli.chat.conversation import delete_conversations
-    from openskills.session.store import SessionKey
 
-    keys = [SessionKey(app_name, user or current_user(), name) for name in dict.fromkeys(sessions)]
+    keys = [owner.key(name) for name in dict.fromkeys(sessions)]
+    names = ", ".join(escape_line(key.session) for key in keys)
     if not yes:
-        names = ", ".join(escape_line(key.session) for key in keys)
         agreed = None if as_json else ask(f"Delete {pluralize(len(keys), 'conversation')} for good ({names})?")
         if agreed is None:
             warn("nothing was deleted; confirm with --yes")
         if not agreed:
             raise typer.Exit(1)
-    settings = get_settings(context)
     their_artifacts = open_artifact_store(artifact_store, settings) if artifacts else None
     count = run(delete_conversations(store, settings, keys, artifacts=their_artifacts))
-    if as_json:
-        say_json({"deleted": [key.session for key in keys], "artifacts": count})
-        return
     more = f", and {pluralize(count, 'artifact')}" if artifacts else ""
-    say(f"deleted {', '.join(escape_line(key.session) for key in keys)}{more}")
-
-
-def _show_sessions(found: "Sequence[tuple[SessionInfo, str]]") -> None:
-    rows: list[tuple[str, ...]] = []
-    for info, title in found:
-        name = escape_line(info.key.session)
-        if sys.stdout.isatty():
-            rows.append((name, f"{info.revision:,}", info.updated.astimezone().strftime("%Y-%m-%d %H:%M"), title))
-        else:
-            rows.append((name, str(info.revision), info.begun.isoformat(), info.updated.isoformat(), title))
-    columns = (Column("session", "bold cyan"), "events", "last used", Column("title", wide=True))
-    show_table(columns, rows, empty="no sessions; `openskills chat` starts one")
-
-
-def _info_json(info: "SessionInfo", title: str) -> dict[str, object]:
-    times = {"begun": info.begun.isoformat(), "updated": info.updated.isoformat()}
-    return {**_key_json(info.key), "events": info.revision, **times, "title": title}
+    say(f"deleted {names}{more}", json=as_json and {"deleted": [key.session for key in keys], "artifacts": count})
 
 
 def _key_json(key: "SessionKey") -> dict[str, object]:
     return {"session": key.session, "user": key.user, "app": key.app}
-
-
-def _session_json(session: "Session") -> dict[str, object]:
-    from openskills.session.events import event_to_json
-
-    events = [json.loads(event_to_json(event)) for event in session.events]
-    return {**_key_json(session.key), "revision": session.revision, "state": dict(session.state), "events": events}

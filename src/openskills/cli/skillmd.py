@@ -22,8 +22,8 @@ from openskills.skillmd.yaml import Value
 
 def new(
     name: Annotated[str, argument("NAME", "Lower-case letters, digits and hyphens, such as pdf-tools.")],
-    directory: Annotated[str, option("--directory -d", "DIR", "Where to create it.")] = ".",
-    description: Annotated[Text, option("--description", "TEXT", "What it does and when to use it.")] = None,
+    directory: Annotated[str, option("DIR", "Where to create it.", names="--directory -d")] = ".",
+    description: Annotated[Text, option("TEXT", "What it does and when to use it.")] = None,
     as_json: Json = False,
 ) -> None:
     """Create a valid skill: a folder with SKILL.md, scripts/, references/ and assets/.
@@ -83,7 +83,7 @@ _ORDER = ("name", "description", "license", "compatibility", "allowed-tools", "m
 
 def read_properties(
     path: Annotated[Text, argument("PATH", "A skill's folder or its SKILL.md.")] = None,
-    skills: Annotated[Text, option("--skills", "PATH", "The same as PATH.")] = None,
+    skills: Annotated[Text, option("PATH", "The same as PATH.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, which is the only format.")] = True,
 ) -> None:
     """Print the fields of a skill as JSON.
@@ -158,11 +158,7 @@ def _display_file(folder: Path) -> str:
     return to_printable(str(folder / "SKILL.md"))
 
 
-def to_prompt(
-    paths: Folders = None,
-    skills: FoldersOption = None,
-    as_json: Json = False,
-) -> None:
+def to_prompt(paths: Folders = None, skills: FoldersOption = None, as_json: Json = False) -> None:
     """Print skills as <available_skills> XML for a system prompt.
 
     Skills are printed in the given order, each folder once. Skills that cannot be read are reported and left out.
@@ -182,26 +178,17 @@ def to_prompt(
     failed = False
     for folder in folders:
         try:
-            entries.append(_read_entry(folder))
+            properties = read_spec_fields(folder)
+            entry = {key: strip_invisible(str(properties[key])) for key in ("name", "description")}
+            # Escaped, not stripped: a path without one of its characters would be another path.
+            entries.append({**entry, "location": _display_file(folder)})
         except InvalidSkill as error:
             print_reference_error(error)
             failed = True
-    if as_json:
-        say_json({"skills": entries})
-    else:
-        say_text("\n".join(["<available_skills>", *map(_format_entry, entries), "</available_skills>"]))
+    xml = "\n".join(["<available_skills>", *map(_format_entry, entries), "</available_skills>"])
+    say_text(xml, json=as_json and {"skills": entries})
     if failed:
         raise typer.Exit(1)
-
-
-def _read_entry(folder: Path) -> dict[str, str]:
-    properties = read_spec_fields(folder)
-    return {
-        "name": strip_invisible(str(properties["name"])),
-        "description": strip_invisible(str(properties["description"])),
-        # Escaped, not stripped: a path without one of its characters would be another path.
-        "location": to_printable(str(folder / "SKILL.md")),
-    }
 
 
 def _format_entry(entry: Mapping[str, str]) -> str:

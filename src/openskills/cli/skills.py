@@ -18,6 +18,7 @@ from openskills.cli.output import (
     CliProgress,
     Column,
     Part,
+    Row,
     ask,
     can_ask,
     escape_line,
@@ -27,7 +28,7 @@ from openskills.cli.output import (
     show_table,
     warn,
 )
-from openskills.cli.parameters import Json, Paths, Skills, Trust, argument, get_settings
+from openskills.cli.parameters import Json, SourceOptions, argument, get_settings
 from openskills.errors import InvalidArgument, InvalidSkill, SkillError, UnknownSkill
 from openskills.paths import to_printable
 from openskills.settings import Settings
@@ -214,6 +215,11 @@ def open_catalog(paths: Sequence[str], settings: Settings, *, trusted: bool = Fa
         return Catalog(sources, settings, progress)
 
 
+def open_sources(settings: Settings, sources: SourceOptions, *, asking: bool = True) -> "Catalog":
+    """The catalog of the sources of a command line; see `open_catalog`."""
+    return open_catalog(sources.addresses, settings, trusted=sources.trust, asking=asking)
+
+
 def _ask_about_source(source: "Source", settings: Settings) -> None:
     from openskills.catalog.locations import ProjectSource
     from openskills.catalog.sources.parse import is_server_address
@@ -234,9 +240,7 @@ _COLUMNS = (Column("name", "bold cyan"), Column("description", wide=True), Colum
 _SOURCE_RULES = UNAVAILABLE_RULES | {"source-stale", "project-untrusted", "mcp-untrusted", "mcp-mismatch"}
 
 
-def list_skills(
-    context: typer.Context, paths: Paths = None, skills: Skills = None, trust: Trust = False, as_json: Json = False
-) -> None:
+def list_skills(settings: Settings, sources: SourceOptions, as_json: Json = False) -> None:
     """List the skills that agents find here, or those of the given sources.
 
     Without PATH these directories are searched, and later ones win: .claude/skills, .agents/skills and
@@ -251,24 +255,24 @@ def list_skills(
 
     In a pipe each skill is one line of tab-separated fields: name, description, source, why it is hidden.
     """
-    sources = [*(paths or ()), *(skills or ())]
-    snapshot = open_catalog(sources, get_settings(context), trusted=trust, asking=not as_json).snapshot
-    rows = list_entries(snapshot)
+    snapshot = open_sources(settings, sources, asking=not as_json).snapshot
+    hidden = {name: each.reason for name, each in snapshot.hidden.items()}
+    found = [(skill, count_resources(skill)) for skill in list_all_skills(snapshot)]
     if as_json:
-        problems = [problem_json_with_path(problem) for problem in snapshot.problems]
-        counted = [{**entry_json(*row), "resources": count_resources(row[0])} for row in rows]
-        say_json({"skills": counted, "problems": problems})
+        rows = [{**_identity_json(one), "hidden": hidden.get(one.name), "resources": counts} for one, counts in found]
+        say_json({"skills": rows, "problems": [problem_json_with_path(problem) for problem in snapshot.problems]})
     else:
-        _show_list(rows)
+        cells: list[Row] = []
+        for skill, counts in found:
+            kinds = (f"{n} {kind}{'s' if n > 1 and kind != 'other' else ''}" for kind, n in counts.items() if n)
+            cells.append((*_list_cells(skill), (None, hidden.get(skill.name, "")), ", ".join(kinds)))
+        empty = "no skills found; `openskills new NAME` creates one"
+        show_table((*_COLUMNS, Column("resources", "dim")), cells, empty)
+        # Not in a column, which would truncate the reason.
+        for name, reason in sorted(hidden.items()) if sys.stdout.isatty() else ():
+            say(("hidden", "yellow"), f": {escape_line(name)}: {escape_line(reason)}")
         report_problems(snapshot.problems)
     exit_if_unreachable(snapshot)
-
-
-def list_entries(snapshot: "CatalogSnapshot") -> "list[tuple[Skill, str | None]]":
-    """Every skill with the reason why it is hidden, or None, sorted by name."""
-    rows: list[tuple[Skill, str | None]] = [(skill, None) for skill in snapshot.skills]
-    rows += [(each.skill, each.reason) for each in snapshot.hidden.values()]
-    return sorted(rows, key=lambda row: row[0].name)
 
 
 def count_resources(skill: "Skill") -> dict[str, int]:
@@ -278,18 +282,6 @@ def count_resources(skill: "Skill") -> dict[str, int]:
     resources = skill.resources() if skill.remote is not None else find_resources(skill.directory)
     found = [resource.kind for resource in resources]
     return {kind.value: found.count(kind) for kind in ResourceKind}
-
-
-def _describe_resources(skill: "Skill") -> str:
-    counts = count_resources(skill)
-    return ", ".join(
-        f"{count} {kind}{'s' if count > 1 and kind != 'other' else ''}" for kind, count in counts.items() if count
-    )
-
-
-def entry_json(skill: "Skill", hidden: str | None) -> dict[str, object]:
-    """A skill in a list, as JSON."""
-    return {**_identity_json(skill), "hidden": hidden}
 
 
 def _identity_json(skill: "Skill") -> dict[str, object]:
@@ -312,30 +304,14 @@ def exit_if_unreachable(snapshot: "CatalogSnapshot") -> None:
         raise typer.Exit(1)
 
 
-def _show_list(rows: "Sequence[tuple[Skill, str | None]]") -> None:
-    is_terminal = sys.stdout.isatty()
-    if is_terminal:
-        cells = [(*_list_cells(skill), _describe_resources(skill)) for skill, _ in rows]
-    else:
-        cells = [(*_list_cells(skill), escape_line(hidden or ""), _describe_resources(skill)) for skill, hidden in rows]
-    empty = "no skills found; `openskills new NAME` creates one"
-    show_table((*_COLUMNS, Column("resources", "dim")), cells, empty=empty)
-    # Not in a column, which would truncate the reason.
-    for skill, hidden in rows if is_terminal else ():
-        if hidden is not None:
-            say(("hidden", "yellow"), f": {escape_line(skill.name)}: {escape_line(hidden)}")
-
-
 def _list_cells(skill: "Skill") -> tuple[str, ...]:
-    return (escape_line(skill.name), escape_line(skill.manifest.description), escape_line(skill.source))
+    return (skill.name, skill.manifest.description, skill.source)
 
 
 def info(
-    context: typer.Context,
+    settings: Settings,
     name: Annotated[str, argument("NAME", "A skill's name, or the path of its folder.", autocompletion=complete_skill)],
-    paths: Paths = None,
-    skills: Skills = None,
-    trust: Trust = False,
+    sources: SourceOptions,
     as_json: Json = False,
 ) -> None:
     """Show everything about one skill: fields, files, problems, source, and what it shadows.
@@ -347,36 +323,37 @@ def info(
       openskills info ./skills/pdf-tools
       openskills info pdf-tools skills/ --json
     """
-    settings = get_settings(context)
-    is_path = os.sep in name or name in (os.curdir, os.pardir)
-    sources = [*(paths or ()), *(skills or ())]
-    around = open_catalog(sources, settings, trusted=trust, asking=not as_json and not is_path).snapshot
-    facts = _find_at_path(name, settings, around) if is_path else _find_named(name, settings, around)
-    if as_json:
-        from openskills.runtime.details import details_json
+    from openskills.runtime.details import collect_details, details_json
 
+    is_path = is_skill_path(name)
+    around = open_sources(settings, sources, asking=not as_json and not is_path).snapshot
+    try:
+        skill, own = find_skill_at(name, "NAME", settings) if is_path else (around.find(name), around)
+    except UnknownSkill:
+        # The name may be that of a folder in the current directory.
+        if not os.path.isdir(name):
+            report_sources(around)
+            raise
+        skill, own = find_skill_at(name, "NAME", settings)
+    hidden = own.hidden.get(skill.name)
+    facts = collect_details(skill, hidden.reason if hidden else None, around, settings)
+    if as_json:
         say_json(details_json(facts))
     else:
         _show_info(facts)
 
 
-def _find_named(name: str, settings: "Settings", around: "CatalogSnapshot") -> "SkillDetails":
-    from openskills.runtime.details import collect_details
-
-    try:
-        skill = around.find(name)
-    except UnknownSkill:
-        # The name may be that of a folder in the current directory.
-        if os.path.isdir(name):
-            return _find_at_path(name, settings, around)
-        report_sources(around)
-        raise
-    return collect_details(skill, _find_hidden_reason(skill, around), around, settings)
+def is_skill_path(name: str) -> bool:
+    """Whether an argument is the path of a skill, not its name."""
+    return os.sep in name or name in (os.curdir, os.pardir)
 
 
-def _find_at_path(path: str, settings: "Settings", around: "CatalogSnapshot") -> "SkillDetails":
+def find_skill_at(path: str, field: str, settings: Settings) -> "tuple[Skill, CatalogSnapshot]":
+    """The only skill in a folder, which may be hidden, and the snapshot of the folder.
+
+    Raises `InvalidSkill` if there is none, and `InvalidArgument` that names `field` if there are several.
+    """
     from openskills.catalog.validate import resolve_skill_folder
-    from openskills.runtime.details import collect_details
 
     folder = resolve_skill_folder(path)
     own = open_catalog([str(folder)], settings).snapshot
@@ -385,14 +362,12 @@ def _find_at_path(path: str, settings: "Settings", around: "CatalogSnapshot") ->
         report_problems(own.problems)
         raise InvalidSkill(f"no valid skill in {folder}; `openskills validate` shows why", own.problems)
     if len(found) > 1:
-        names = ", ".join(skill.name for skill in found[:5])
-        raise InvalidArgument("NAME", f"{folder} contains {len(found):,} skills ({names} ...); choose one of them")
-    return collect_details(found[0], _find_hidden_reason(found[0], own), around, settings)
-
-
-def _find_hidden_reason(skill: "Skill", snapshot: "CatalogSnapshot") -> str | None:
-    hidden = snapshot.hidden.get(skill.name)
-    return hidden.reason if hidden else None
+        names = ", ".join(skill.name for skill in found[:_MAX_NAMES])
+        more = ", ..." if len(found) > _MAX_NAMES else ""
+        example = display_path(found[0].directory)
+        hint = f"choose one by its folder, such as {example if os.sep in example else f'./{example}'}"
+        raise InvalidArgument(field, f"{folder} contains {len(found):,} skills ({names}{more}); {hint}")
+    return found[0], own
 
 
 def _show_info(facts: "SkillDetails") -> None:
@@ -461,12 +436,10 @@ def _format_requirements(requirements: "Requirements") -> str:
 
 
 def search(
-    context: typer.Context,
+    settings: Settings,
     query: Annotated[str, argument("QUERY", "Search words, in English or Chinese.")],
-    paths: Paths = None,
-    skills: Skills = None,
+    sources: SourceOptions,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of skills.")] = 10,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Find skills by what they do, best match first.
@@ -480,14 +453,14 @@ def search(
 
     In a pipe each skill is one line of tab-separated fields: name, description, source.
     """
-    sources = [*(paths or ()), *(skills or ())]
-    snapshot = open_catalog(sources, get_settings(context), trusted=trust, asking=not as_json).snapshot
+    snapshot = open_sources(settings, sources, asking=not as_json).snapshot
     hits = snapshot.search(query, limit)
-    if as_json:
-        say_json({"skills": [{**_identity_json(hit.skill), "score": round(hit.score, 4)} for hit in hits]})
-    else:
-        empty = f"none of {len(snapshot.skills):,} visible skills matches {escape_line(query)!r}"
-        show_table(_COLUMNS, [_list_cells(hit.skill) for hit in hits], empty=empty)
+    show_table(
+        _COLUMNS,
+        [_list_cells(hit.skill) for hit in hits],
+        empty=f"none of {len(snapshot.skills):,} visible skills matches {escape_line(query)!r}",
+        json=as_json and {"skills": [{**_identity_json(one.skill), "score": round(one.score, 4)} for one in hits]},
+    )
     # Only problems of sources, which may explain a missing result; `list` shows those of skills.
     report_sources(snapshot)
     exit_if_unreachable(snapshot)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_json, say_text, warn
-from openskills.cli.parameters import Json, Paths, Skills, Text, Trust, get_settings, option
-from openskills.cli.skills import exit_if_unreachable, open_catalog, report_sources
+from openskills.cli.parameters import Json, SourceOptions, Text, option
+from openskills.cli.skills import exit_if_unreachable, open_sources, report_sources
 from openskills.errors import InvalidArgument
+from openskills.settings import Settings
 from openskills.sync import run
 
 if TYPE_CHECKING:
@@ -25,16 +26,14 @@ LAYERS = ("overview", "guidance", "tools", "body", "docs", "other")
 
 
 def token_report(
-    context: typer.Context,
-    paths: Paths = None,
-    skills: Skills = None,
-    tasks: Annotated[Text, option("--tasks", "FILE", "Tasks as JSON.", show_default="generated for the skills")] = None,
-    encoding: Annotated[str, option("--encoding", "NAME", "The tokenizer; needs the extra `tokens`.")] = "o200k_base",
+    settings: Settings,
+    sources: SourceOptions,
+    tasks: Annotated[Text, option("FILE", "Tasks as JSON.", show_default="generated for the skills")] = None,
+    encoding: Annotated[str, option("NAME", "The tokenizer; needs the extra `tokens`.")] = "o200k_base",
     estimated: Annotated[
         bool, typer.Option("--estimate", help="Estimate tokens even when they can be counted.")
     ] = False,
     requests: Annotated[bool, typer.Option("--requests", help="Show every request of every task.")] = False,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Compare the tokens of progressive disclosure with a prompt that contains everything.
@@ -49,8 +48,7 @@ def token_report(
     """
     from openskills.runtime import token_report as reports
 
-    settings = get_settings(context)
-    catalog = open_catalog([*(paths or ()), *(skills or ())], settings, trusted=trust, asking=not as_json)
+    catalog = open_sources(settings, sources, asking=not as_json)
     report_sources(catalog.snapshot)
     exit_if_unreachable(catalog.snapshot)
     if not catalog.skills:
@@ -58,9 +56,8 @@ def token_report(
     script = _read_tasks(tasks) if tasks else ()
     with CliProgress("reading skills") as progress:
         wanted = None if estimated else encoding
-        report = run(
-            reports.measure_tokens(catalog, tasks=script, encoding=wanted, settings=settings, progress=progress)
-        )
+        measured = reports.measure_tokens(catalog, tasks=script, encoding=wanted, settings=settings, progress=progress)
+        report = run(measured)
     if as_json:
         say_json(report_json(report))
     else:

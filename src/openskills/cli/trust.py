@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from openskills.cli.output import can_ask, escape_line, pluralize, read_reply, say, say_json, warn
-from openskills.cli.parameters import Json, Project, argument, get_settings
+from openskills.cli.parameters import GrantOptions, Json, Project, argument
 from openskills.cli.skills import (
     ask_to_use_skills,
     display_folder,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def trust(
-    context: typer.Context,
+    settings: Settings,
     path: Annotated[str, argument("PATH", "A folder of the project, or an MCP server.", show_default=".")] = ".",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust the skills without asking.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Forget the decision about PATH.")] = False,
@@ -59,7 +59,6 @@ def trust(
 
     Exit codes: 0 done, 1 not trusted, 2 wrong usage or no such path.
     """
-    settings = get_settings(context)
     if yes and remove:
         raise InvalidArgument("--remove", "cannot be combined with --yes; choose one")
     if list_all:
@@ -113,23 +112,20 @@ def _remove(project: "ProjectSource", file: "ProjectFile | None", as_json: bool)
         if (decision := project.store.read_decisions().get(place)) is not None:
             removed[place] = decision
             project.store.forget([place])
-    if as_json:
-        say_json({"project": str(project.project), "places": sorted(removed), "removed": bool(removed)})
-    elif any(decision.answer == "yes" for decision in removed.values()):
-        say("The skills of ", (display_folder(project), "bold"), " will not be used any more.")
+    result = {"project": str(project.project), "places": sorted(removed), "removed": bool(removed)}
+    before, after = "The skills of ", " were not trusted."
+    if any(decision.answer == "yes" for decision in removed.values()):
+        after = " will not be used any more."
     elif removed:
-        say("Removed the decision about the skills of ", (display_folder(project), "bold"), ".")
-    else:
-        say("The skills of ", (display_folder(project), "bold"), " were not trusted.")
+        before, after = "Removed the decision about the skills of ", "."
+    say(before, (display_folder(project), "bold"), after, json=as_json and result)
 
 
 def _remove_server(server: "McpSource", as_json: bool) -> None:
     removed = server.forget()
-    if as_json:
-        say_json({"server": server.label, "places": sorted(removed), "removed": bool(removed)})
-    else:
-        verb = "Removed the decisions about" if removed else "There were no decisions about"
-        say(f"{verb} the skills of ", (escape_line(server.label), "bold"), ".")
+    verb = "Removed the decisions about" if removed else "There were no decisions about"
+    result = {"server": server.label, "places": sorted(removed), "removed": bool(removed)}
+    say(f"{verb} the skills of ", (escape_line(server.label), "bold"), ".", json=as_json and result)
 
 
 def _decide_server(server: "McpSource", yes: bool, as_json: bool) -> None:
@@ -192,7 +188,11 @@ def _decide(project: "ProjectSource", file: "ProjectFile | None", settings: Sett
     can_decide = not as_json and can_ask() and any(map(_can_ask_about, before))
     more = ", and grant them what the project file says" if granted else ""
     agreed = yes or (ask_to_use_skills(f"Use the skills of this project{more}?") if can_decide else None)
-    places = before if agreed is None else _remember(project, before, agreed)
+    places = before
+    if agreed is not None:
+        answer = to_trust_answer(agreed)
+        project.remember(filter(_can_ask_about, before), answer)
+        places = [replace(place, answer=answer) if _can_ask_about(place) else place for place in before]
     trusted = all(place.is_trusted for place in places)
     if as_json:
         say_json({**_json(project, places, found), "grants": granted})
@@ -201,7 +201,11 @@ def _decide(project: "ProjectSource", file: "ProjectFile | None", settings: Sett
         grants = " and what the project file grants" if granted else ""
         say(("trusted" if new else "already trusted", "bold green"), f": agents may use these skills{grants}")
     elif not trusted:
-        _report_untrusted(places)
+        for fault in (place.fault for place in places if place.fault is not None):
+            warn(("not trusted", "bold yellow"), f": {escape_line(fault)}")
+        if undecided := ", ".join(place.label for place in places if _can_ask_about(place)):
+            hint = f": agents do not use {escape_line(undecided)}; trust it with `openskills trust --yes`"
+            warn(("not trusted", "bold yellow"), hint)
     if not trusted and (yes or not as_json):
         raise typer.Exit(1)
 
@@ -220,23 +224,6 @@ def _locate_grants(project: "ProjectSource", file: "ProjectFile | None") -> "Seq
 
 def _can_ask_about(place: "SkillLocation") -> bool:
     return place.digest is not None and not place.is_trusted
-
-
-def _remember(project: "ProjectSource", places: "Sequence[SkillLocation]", agreed: bool) -> "list[SkillLocation]":
-    """Store an answer for all undecided places, and return the places with it."""
-    answer = to_trust_answer(agreed)
-    project.remember((place for place in places if _can_ask_about(place)), answer)
-    return [replace(place, answer=answer) if _can_ask_about(place) else place for place in places]
-
-
-def _report_untrusted(places: "Sequence[SkillLocation]") -> None:
-    for place in places:
-        if place.fault is not None:
-            warn(("not trusted", "bold yellow"), f": {escape_line(place.fault)}")
-    undecided = ", ".join(place.label for place in places if _can_ask_about(place))
-    if undecided:
-        hint = f": agents do not use {escape_line(undecided)}; trust it with `openskills trust --yes`"
-        warn(("not trusted", "bold yellow"), hint)
 
 
 def _show(
@@ -282,7 +269,7 @@ _MAX_LISTED = 1_000
 
 
 def collect_grants(
-    own: "SkillGrants", choice: str | None, settings: Settings, *, trusted: bool, skill: str | None = None
+    own: "SkillGrants", options: GrantOptions, settings: Settings, skill: str | None = None
 ) -> "dict[str, SkillGrants]":
     """The grants of the command line, over those of the project file if the user trusts it, by skill.
 
@@ -292,13 +279,13 @@ def collect_grants(
     from openskills.catalog.trust import TrustStore
     from openskills.project import open_project, override_grants
 
-    project = open_project(choice, settings)
+    project = open_project(options.project, settings)
     grants: dict[str, SkillGrants] = {}
     if project is not None and (granted := project.describe_grants()):
-        if trusted or TrustStore(settings.config_dir).is_trusted(project.path, project.digest):
+        if options.trust or TrustStore(settings.config_dir).is_trusted(project.path, project.digest):
             grants = _check_project_grants(project, settings, skill)
         else:
-            named = "" if choice is None else f" --project {choice}"
+            named = "" if options.project is None else f" --project {options.project}"
             listed = "; ".join(granted)
             listed = listed if len(listed) <= _MAX_LISTED else f"{listed[:_MAX_LISTED]}…"
             why = f"not trusted yet, or changed since, so it grants nothing ({listed})"

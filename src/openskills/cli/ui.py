@@ -9,33 +9,32 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from openskills.cli.output import Column, escape_line, say, say_json, say_text, show_table, warn
-from openskills.cli.parameters import FoldersOption, Json, Many, Text, Trust, argument, get_settings, option
+from openskills.cli.output import Column, Row, escape_line, say, say_text, show_table, warn
+from openskills.cli.parameters import FoldersOption, GrantOptions, Json, Many, Text, Trust, argument, option
 from openskills.cli.remote import open_remote
-from openskills.cli.workspaces import format_duration
+from openskills.cli.workspaces import to_age_cell
 from openskills.errors import InvalidArgument, MissingExtra, SkillError
 from openskills.settings import Settings
 from openskills.sync import run
 
 if TYPE_CHECKING:
-    from openskills.host.console.access import ConsoleSession, ConsoleSessions
+    from openskills.host.console.access import ConsoleSessions
 
 DEFAULT_PORT = 8000
 _ADDRESS = "127.0.0.1"
 T = TypeVar("T")
 
-Url = Annotated[Text, option("--url", "URL", "The address of the host.", show_default="OPENSKILL_HTTP_BASE_URL")]
+Url = Annotated[Text, option("URL", "The address of the host.", show_default="OPENSKILL_HTTP_BASE_URL")]
 
 
 def ui(
-    context: typer.Context,
+    settings: Settings,
     paths: Annotated[Many, argument("PATH", "SKILL.md folders.", show_default="the standard places")] = None,
     skills: FoldersOption = None,
     port: Annotated[
-        int | None,
-        option("--port", "PORT", "The port.", min=0, max=65535, show_default=f"{DEFAULT_PORT}, or a free one"),
+        int | None, option("PORT", "The port.", min=0, max=65535, show_default=f"{DEFAULT_PORT}, or a free one")
     ] = None,
-    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container or local.")] = None,
+    executor: Annotated[Text, option("NAME", "auto, sandbox, container or local.")] = None,
     trust: Trust = False,
 ) -> None:
     """Open the web console for skills on this machine: prints its address and serves it until Ctrl-C.
@@ -48,7 +47,6 @@ def ui(
       openskills ui skills/ --port 9000
       openskills console link      another link, while it runs
     """
-    settings = get_settings(context)
     settings = replace(settings, executor=executor or settings.executor)
     try:
         from openskills.host import server
@@ -60,7 +58,7 @@ def ui(
 
     options = HostOptions(
         skills=tuple(map(Path, [*(paths or ()), *(skills or ())])),
-        grants=collect_grants(SkillGrants(), None, settings, trusted=trust),
+        grants=collect_grants(SkillGrants(), GrantOptions(trust=trust), settings),
         json_log="",
         trusted=trust,
         preload=True,
@@ -101,39 +99,36 @@ app = typer.Typer(no_args_is_help=True, help="Manage access to the web console o
 
 
 @app.command("link")
-def link(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
+def link(settings: Settings, url: Url = None, as_json: Json = False) -> None:
     """Print a link that opens the console of a running host on this machine. It works once and within an hour.
 
     Examples:
       openskills console link
       openskills console link --url http://127.0.0.1:9000
     """
-    settings = get_settings(context)
     address = f"{(url or settings.http_base_url).rstrip('/')}/?token={create_link(settings)}"
-    if as_json:
-        say_json({"url": address})
-    else:
-        say_text(address)
+    say_text(address, json=as_json and {"url": address})
 
 
 @app.command("sessions")
-def sessions(context: typer.Context, as_json: Json = False) -> None:
+def sessions(settings: Settings, as_json: Json = False) -> None:
     """List the browsers that have access to the console.
 
     In a pipe each session is one line of tab-separated fields: id, key, role, created and used (seconds ago), address
     and browser.
     """
-    found = _use_sessions(get_settings(context), lambda store: store.list())
-    if as_json:
-        say_json({"sessions": [one.to_dict() for one in found]})
-        return
+    found = _use_sessions(settings, lambda store: store.list())
     columns = ("session", "key", "role", "created", "used", "address", Column("browser", wide=True))
-    show_table(columns, [_session_cells(one) for one in found], empty="no sessions")
+    rows: list[Row] = []
+    for one in found:
+        ages = (to_age_cell(time.time() - at) for at in (one.created, one.used))
+        rows.append((one.id, one.key or "", one.role, *ages, one.address, one.browser))
+    show_table(columns, rows, "no sessions", as_json and {"sessions": [one.to_dict() for one in found]})
 
 
 @app.command("end")
 def end(
-    context: typer.Context,
+    settings: Settings,
     ids: Annotated[list[str], argument("ID", "The ids of sessions; `openskills console sessions` shows them.")],
     as_json: Json = False,
 ) -> None:
@@ -142,16 +137,14 @@ def end(
     Example:
       openskills console end 3f1c0a9b2d4e
     """
-    for session_id in dict.fromkeys(ids):
-        _use_sessions(get_settings(context), lambda store, wanted=session_id: store.end(wanted))
-    if as_json:
-        say_json({"ended": list(dict.fromkeys(ids))})
-    else:
-        say(f"ended {', '.join(map(escape_line, dict.fromkeys(ids)))}")
+    ended = list(dict.fromkeys(ids))
+    for session_id in ended:
+        _use_sessions(settings, lambda store, wanted=session_id: store.end(wanted))
+    say(f"ended {', '.join(map(escape_line, ended))}", json=as_json and {"ended": ended})
 
 
 @app.command("reload")
-def reload(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
+def reload(settings: Settings, url: Url = None, as_json: Json = False) -> None:
     """Make a running host look at its skills again. It also notices changes by itself.
 
     Needs a key with the role admin in OPENSKILL_API_KEY.
@@ -159,20 +152,10 @@ def reload(context: typer.Context, url: Url = None, as_json: Json = False) -> No
     Example:
       openskills console reload --url http://127.0.0.1:9000
     """
-    with open_remote(url, get_settings(context)) as remote:
+    with open_remote(url, settings) as remote:
         found = remote.request("POST", "/admin/reload")["data"]
-    if as_json:
-        say_json(found)
-        return
     changes = [f"{name} {kind}" for part in found.values() for kind, names in part.items() for name in names]
-    say(f"reloaded: {', '.join(map(escape_line, changes)) or 'no changes'}")
-
-
-def _session_cells(one: "ConsoleSession") -> tuple[str, ...]:
-    created, used = (time.time() - at for at in (one.created, one.used))
-    is_terminal = sys.stdout.isatty()
-    ages = (f"{format_duration(age)} ago" if is_terminal else f"{age:.0f}" for age in (created, used))
-    return (one.id, one.key or "", one.role, *ages, one.address, escape_line(one.browser))
+    say(f"reloaded: {', '.join(map(escape_line, changes)) or 'no changes'}", json=as_json and found)
 
 
 def _use_sessions(settings: Settings, work: "Callable[[ConsoleSessions], Awaitable[T]]") -> T:

@@ -12,21 +12,11 @@ from urllib.parse import quote
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_json, warn
-from openskills.cli.parameters import (
-    Folders,
-    FoldersOption,
-    Json,
-    Many,
-    Project,
-    argument,
-    get_settings,
-    join_folders,
-    option,
-)
+from openskills.cli.parameters import Folders, FoldersOption, Json, Many, Project, argument, join_folders, option
 from openskills.cli.skills import STYLES, count_by_severity, format_problem
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings
-from openskills.skillmd.problem import Edit, Problem, Severity
+from openskills.skillmd.problem import Problem, Severity
 from openskills.skillmd.rules import ALL_RULES, describe_unknown_rule
 from openskills.skillmd.rules.rule import Rule
 from openskills.version import __version__
@@ -49,11 +39,12 @@ class ValidationFormat(StrEnum):
 
 
 def validate(
-    context: typer.Context,
+    settings: Settings,
     paths: Folders = None,
     skills: FoldersOption = None,
     form: Annotated[
-        ValidationFormat, option("--format", "FORMAT", "text, json, or sarif for code scanning.", show_default="text")
+        ValidationFormat,
+        option("FORMAT", "text, json, or sarif for code scanning.", show_default="text", names="--format"),
     ] = ValidationFormat.TEXT,
     strict: Annotated[bool, typer.Option("--strict", help="Also fail on warnings and unknown fields.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Apply fixes that do not change the meaning of a skill.")] = False,
@@ -61,8 +52,8 @@ def validate(
         bool, typer.Option("--quiet", "-q", help="Print only problems that make a skill invalid.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the same as --format json.")] = False,
-    select: Annotated[Many, option("--select", "RULE", "Check only this rule.")] = None,
-    ignore: Annotated[Many, option("--ignore", "RULE", "Do not check this rule.")] = None,
+    select: Annotated[Many, option("RULE", "Check only this rule.")] = None,
+    ignore: Annotated[Many, option("RULE", "Do not check this rule.")] = None,
     project: Project = None,
 ) -> None:
     """Check skills against the specification, strictly.
@@ -84,12 +75,20 @@ def validate(
     if as_json and form is ValidationFormat.SARIF:
         raise InvalidArgument("--json", "cannot be combined with --format sarif; choose one")
     form = ValidationFormat.JSON if as_json else form
-    rules = RuleSelection.of(select or (), ignore or (), project, get_settings(context))
+    rules = RuleSelection.of(select or (), ignore or (), project, settings)
     verdicts = [rules.filter_problems(verdict) for verdict in _validate_paths(join_folders(paths, skills), fix)]
     blamed = [_select_faults(verdict, strict) for verdict in verdicts]
     if form is ValidationFormat.JSON:
-        results = zip(verdicts, blamed, strict=True)
-        say_json({"skills": [_result_json(verdict, not faults) for verdict, faults in results]})
+        results = [
+            {
+                "path": one.path,
+                "name": one.name,
+                "valid": not faults,
+                "problems": [each.to_dict() for each in one.problems],
+            }
+            for one, faults in zip(verdicts, blamed, strict=True)
+        ]
+        say_json({"skills": results})
     elif form is ValidationFormat.SARIF:
         say_json(build_sarif(verdicts))
     else:
@@ -168,21 +167,17 @@ class RuleSelection:
 
     def filter_problems(self, verdict: "ValidationResult") -> "ValidationResult":
         """The result without the problems that are not to be reported."""
-        ignored = {*self.ignored, *self._list_ignored_for(verdict)}
+        ignored = {*self.ignored}
+        if self.project is not None:
+            options = self.project.validate
+            ignored.update(options.per_skill_ignores.get(verdict.name or "", ()))
+            path = os.path.relpath(os.path.realpath(verdict.path), os.path.realpath(self.project.path.parent))
+            for pattern, names in options.per_file_ignores.items():
+                if fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern.rstrip('/')}/*"):
+                    ignored.update(names)
         problems = (problem for problem in verdict.problems if problem.rule not in ignored)
         kept = tuple(problem for problem in problems if not self.selected or problem.rule in self.selected)
         return replace(verdict, problems=kept)
-
-    def _list_ignored_for(self, verdict: "ValidationResult") -> list[str]:
-        if self.project is None:
-            return []
-        options = self.project.validate
-        found = [*options.per_skill_ignores.get(verdict.name or "", ())]
-        path = os.path.relpath(os.path.realpath(verdict.path), os.path.realpath(self.project.path.parent))
-        for pattern, names in options.per_file_ignores.items():
-            if fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern.rstrip('/')}/*"):
-                found += names
-        return found
 
 
 def _validate_paths(paths: Sequence[str], fix: bool) -> "list[ValidationResult]":
@@ -209,15 +204,8 @@ def _is_in(folder: Path, paths: Sequence[str]) -> bool:
 
 def _select_faults(verdict: "ValidationResult", strict: bool) -> list[Problem]:
     """The problems that make this skill invalid."""
-    bad = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
-    return [
-        problem for problem in verdict.problems if problem.severity in bad or (strict and problem.rule in _STRICT_RULES)
-    ]
-
-
-def _result_json(verdict: "ValidationResult", valid: bool) -> dict[str, object]:
-    problems = [problem.to_dict() for problem in verdict.problems]
-    return {"path": verdict.path, "name": verdict.name, "valid": valid, "problems": problems}
+    bad, rules = ({Severity.ERROR, Severity.WARNING}, _STRICT_RULES) if strict else ({Severity.ERROR}, ())
+    return [problem for problem in verdict.problems if problem.severity in bad or problem.rule in rules]
 
 
 def _print_results(verdicts: "Sequence[ValidationResult]", blamed: Sequence[Sequence[Problem]], quiet: bool) -> None:
@@ -293,17 +281,15 @@ def _sarif_result(problem: Problem, index: int, marked: bool) -> SarifObject:
     edits = problem.fix.edits if problem.fix else ()
     # SARIF does not count a byte-order mark as text, so its removal cannot be described.
     is_describable = not marked or all(edit.start > 0 for edit in edits)
-    replacements = [_sarif_replacement(edit, marked) for edit in edits] if is_describable else []
+    replacements: list[SarifObject] = []
+    for edit in edits if is_describable else ():
+        replacement = {"deletedRegion": {"charOffset": edit.start - marked, "charLength": edit.end - edit.start}}
+        inserted = {"insertedContent": {"text": edit.replacement}} if edit.replacement else {}
+        replacements.append({**replacement, **inserted})
     if problem.fix and replacements:
         change = {"artifactLocation": _sarif_artifact(problem.path), "replacements": replacements}
         result["fixes"] = [{"description": {"text": problem.fix.title}, "artifactChanges": [change]}]
     return result
-
-
-def _sarif_replacement(edit: Edit, marked: bool) -> SarifObject:
-    region = {"charOffset": edit.start - marked, "charLength": edit.end - edit.start}
-    replacement: SarifObject = {"deletedRegion": region}
-    return {**replacement, "insertedContent": {"text": edit.replacement}} if edit.replacement else replacement
 
 
 def _sarif_artifact(path: str) -> SarifObject:

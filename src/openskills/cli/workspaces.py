@@ -2,14 +2,27 @@
 
 import secrets
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import CliProgress, Column, ask, escape_line, pluralize, say, say_json, show_table, warn
-from openskills.cli.parameters import Json, Text, argument, get_settings, option
+from openskills.cli.output import (
+    CellPair,
+    CliProgress,
+    Column,
+    Row,
+    ask,
+    can_ask,
+    escape_line,
+    pluralize,
+    say,
+    say_json,
+    show_table,
+    warn,
+)
+from openskills.cli.parameters import Json, Text, Yes, argument, option
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings, parse_seconds
 
@@ -24,7 +37,7 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
 @app.command("list")
-def list_workspaces(context: typer.Context, as_json: Json = False) -> None:
+def list_workspaces(settings: Settings, as_json: Json = False) -> None:
     """List workspaces with their keys, sizes and when they were last used.
 
     Examples:
@@ -34,20 +47,17 @@ def list_workspaces(context: typer.Context, as_json: Json = False) -> None:
     In a pipe each workspace is one line of tab-separated fields: id, key, executor, bytes, files, idle seconds,
     and the process that is using it.
     """
-    found = _list_with_progress(_open_store(get_settings(context)))
-    if as_json:
-        say_json({"workspaces": [info.to_dict() for info in found]})
-        return
-    _show_workspaces(found)
+    found = _list_with_progress(_open_store(settings))
+    _show_workspaces(found, json=as_json and {"workspaces": [info.to_dict() for info in found]})
 
 
 @app.command("clean")
 def clean(
-    context: typer.Context,
-    older_than: Annotated[Text, option("--older-than", "TIME", "Only those unused for 90s, 15m, 24h, 7d.")] = None,
+    settings: Settings,
+    older_than: Annotated[Text, option("TIME", "Only those unused for 90s, 15m, 24h, 7d.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are not in use.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Remove workspaces that are not in use, with all their files.
@@ -64,18 +74,22 @@ def clean(
     if everything and older_than is not None:
         raise InvalidArgument("--all", "cannot be combined with --older-than; choose one")
     limit = None if older_than is None else parse_seconds(older_than, "--older-than")
-    store = _open_store(get_settings(context))
+    store = _open_store(settings)
     age = 0.0 if everything else limit
-    if dry_run:
+    if dry_run or not yes:
         from openskills.executors.records.leases import CleanupResult
 
         found = _list_with_progress(store)
-        removable = tuple(info for info in found if _is_removable(info, age))
-        in_use = tuple(info for info in found if info.in_use)
-        _report_cleanup(CleanupResult(removed=removable, in_use=in_use), as_json, "would be removed")
-        return
-    if not yes and not _confirm([info for info in _list_with_progress(store) if _is_removable(info, age)], as_json):
-        raise typer.Exit(1)
+        unused = (info for info in found if not info.in_use)
+        removable = tuple(info for info in unused if (info.is_expired if age is None else info.idle >= age))
+        if dry_run:
+            in_use = tuple(info for info in found if info.in_use)
+            _report_cleanup(CleanupResult(removed=removable, in_use=in_use), as_json, "would be removed")
+            return
+        if removable:
+            size = format_size(sum(info.size for info in removable))
+            what = f"{pluralize(len(removable), 'workspace')} with {size}"
+            confirm_removal(what, lambda: _show_workspaces(removable), as_json)
     with CliProgress("removing workspaces") as progress:
         cleaned = store.sweep(progress) if age is None else store.clean(older_than=age, progress=progress)
     _report_cleanup(cleaned, as_json, "removed")
@@ -85,7 +99,7 @@ def clean(
 
 @app.command("remove")
 def remove(
-    context: typer.Context,
+    settings: Settings,
     ids: Annotated[list[str], argument("ID", "Ids of workspaces, as openskills workspaces list prints them.")],
     as_json: Json = False,
 ) -> None:
@@ -96,7 +110,7 @@ def remove(
 
     Exit codes: 0 done, 1 there is none, or it is in use, 2 wrong usage.
     """
-    store = _open_store(get_settings(context))
+    store = _open_store(settings)
     removed = {id_: store.remove(id_) for id_ in ids}
     if as_json:
         say_json({"removed": [id_ for id_, is_removed in removed.items() if is_removed]})
@@ -135,26 +149,24 @@ def _list_with_progress(store: "WorkspaceStore") -> "Sequence[WorkspaceInfo]":
         return store.list(progress)
 
 
-def _is_removable(info: "WorkspaceInfo", age: float | None) -> bool:
-    return not info.in_use and (info.is_expired if age is None else info.idle >= age)
-
-
-def _confirm(removable: "Sequence[WorkspaceInfo]", as_json: bool) -> bool:
-    """Ask on the terminal whether to remove these; True without asking when there are none."""
-    if not removable:
-        return True
-    what = f"{pluralize(len(removable), 'workspace')} with {format_size(sum(info.size for info in removable))}"
-    if not as_json and sys.stdin.isatty():
-        _show_workspaces(removable)
-    agreed = None if as_json else ask(f"Remove {what}?")
+def confirm_removal(what: str, show: Callable[[], None], as_json: bool) -> None:
+    """Show what would be removed and ask on the terminal. Exits with 1 unless the user agrees."""
+    agreed = None
+    if not as_json and can_ask():
+        show()
+        agreed = ask(f"Remove {what}?")
     if agreed is None:
         warn(f"{what} would be removed; nothing was removed; confirm with --yes, or list them with --dry-run")
-    return bool(agreed)
+    if not agreed:
+        raise typer.Exit(1)
 
 
 def _report_cleanup(cleaned: "CleanupResult", as_json: bool, done: str) -> None:
     if as_json:
-        removed, in_use = ([_identity(info) for info in infos] for infos in (cleaned.removed, cleaned.in_use))
+        removed, in_use = (
+            [{"id": info.id, "key": info.key, "executor": info.executor} for info in infos]
+            for infos in (cleaned.removed, cleaned.in_use)
+        )
         say_json({"removed": removed, "in_use": in_use, "failures": list(cleaned.failures)})
         return
     for info in cleaned.removed:
@@ -169,35 +181,25 @@ def _report_cleanup(cleaned: "CleanupResult", as_json: bool, done: str) -> None:
         warn("nothing to remove")
 
 
-def _show_workspaces(found: "Sequence[WorkspaceInfo]") -> None:
-    rows: list[tuple[str, ...]] = []
+def _show_workspaces(found: "Sequence[WorkspaceInfo]", json: object = False) -> None:
+    rows: list[Row] = []
     for info in found:
-        executor, holder = escape_line(info.executor), str(info.holder or "unknown") if info.in_use else ""
-        if sys.stdout.isatty():
-            used = "now" if info.in_use else f"{format_duration(info.idle)} ago"
-            numbers = (format_size(info.size), f"{info.files:,}", used)
-            rows.append((escape_line(_display_name(info)), executor, *numbers, holder))
-        else:
-            numbers = (str(info.size), str(info.files), f"{info.idle:.0f}")
-            rows.append((info.id, escape_line(info.key), executor, *numbers, holder))
+        names = ((None, info.id), (_display_name(info), info.key), info.executor)
+        age, idle = to_age_cell(info.idle)
+        holder = str(info.holder or "unknown") if info.in_use else ""
+        rows.append((*names, (format_size(info.size), info.size), info.files, ("now" if holder else age, idle), holder))
     columns = (Column("workspace", wide=True), "executor", "size", "files", "used", "in use by")
-    show_table(columns, rows, empty="no workspaces")
+    show_table(columns, rows, "no workspaces", json)
 
 
 def _display_name(info: "WorkspaceInfo") -> str:
     return info.key or f"{info.id} (never used)"
 
 
-def _identity(info: "WorkspaceInfo") -> dict[str, object]:
-    return {"id": info.id, "key": info.key, "executor": info.executor}
-
-
-def format_duration(length: float) -> str:
-    """A duration in seconds as `90s`, `15m`, `24h` or `7d`."""
-    for unit, name in _UNITS:
-        if length >= unit:
-            return f"{length / unit:.0f}{name}"
-    return f"{length:.0f}s"
+def to_age_cell(seconds: float) -> CellPair:
+    """A duration as `90s ago`, `15m ago`, `24h ago` or `7d ago`, and in seconds."""
+    unit, name = next(((unit, name) for unit, name in _UNITS if seconds >= unit), (1, "s"))
+    return f"{seconds / unit:.0f}{name} ago", f"{seconds:.0f}"
 
 
 def format_size(number: float) -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from openskills.catalog.catalog import Catalog
+from openskills.cli.chat.command import ChatOptions
 from openskills.cli.chat.conversation import new_session_name
-from openskills.cli.chat.loop import ChatOptions, open_chat
+from openskills.cli.chat.loop import open_chat
 from openskills.errors import InvalidArgument
 from openskills.executors.spec import Isolation
 from openskills.settings import Settings

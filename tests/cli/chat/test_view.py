@@ -14,12 +14,12 @@ from openskills.cli.chat.view import (
     MAX_LENGTH,
     JsonChatView,
     TextChatView,
-    escape_text,
     format_call,
     format_cost,
     format_result,
     shorten,
 )
+from openskills.cli.output import escape_text
 from openskills.session.events import MESSAGE, STATE_UPDATE, TOOL_RESPONSE, Event, new_event
 
 

@@ -1,36 +1,18 @@
 """`openskills chat`: the command and its options; the conversation itself is in `loop`, which is imported on use."""
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
 
 from openskills.cli.output import can_ask
-from openskills.cli.parameters import (
-    CommandTimeout,
-    Env,
-    Executor,
-    Install,
-    Many,
-    Network,
-    Project,
-    Secret,
-    Skills,
-    Text,
-    Trust,
-    Venv,
-    With,
-    argument,
-    get_settings,
-    option,
-    parse_grants,
-    parse_install,
-)
+from openskills.cli.parameters import Executor, GrantOptions, Many, Skills, Text, argument, get_settings, option
 from openskills.cli.sessions import complete_session
 from openskills.cli.skills import open_catalog, report_sources
 from openskills.cli.trust import collect_grants
 from openskills.errors import InvalidArgument
+from openskills.settings import Settings
 
 MAX_PIPED_BYTES = 1024 * 1024
 
@@ -46,49 +28,38 @@ def complete_model(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 
-def chat(
-    context: typer.Context,
-    message: Annotated[Many, argument("MESSAGE", "A single message; print its answer and exit.")] = None,
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """The options of a chat other than the message, the skills and the grants."""
+
     session: Annotated[
-        Text,
-        option(
-            "--session", "NAME", "Continue the conversation of this name, or start it.", autocompletion=complete_session
-        ),
-    ] = None,
+        Text, option("NAME", "Continue the conversation of this name, or start it.", autocompletion=complete_session)
+    ] = None
     model: Annotated[
         Text,
         option(
-            "--model",
             "NAME",
             "openai/NAME, anthropic/NAME, ollama/NAME, or rule, which works offline and is not an LLM.",
             autocompletion=complete_model,
         ),
-    ] = None,
-    base_url: Annotated[
-        Text, option("--base-url", "URL", "The model's server, such as http://localhost:8000/v1.")
-    ] = None,
+    ] = None
+    executor: Executor = None
+    store: Annotated[Text, option("URL", "The session store.", show_default=False)] = None
+    artifact_store: Annotated[Text, option("URL", "The artifact store.", show_default=False)] = None
+    ask: Annotated[bool, typer.Option("--ask", help="Ask before every command.")] = False
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Run commands that are not isolated without asking.")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show full tool arguments and results.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON, one per line.")] = False
+
+
+def chat(
+    settings: Settings,
+    options: ChatOptions,
+    given: GrantOptions,
+    message: Annotated[Many, argument("MESSAGE", "A single message; print its answer and exit.")] = None,
+    base_url: Annotated[Text, option("URL", "The model's server, such as http://localhost:8000/v1.")] = None,
     skills: Skills = None,
-    attach: Annotated[Many, option("--attach", "FILE", "A file to send with the first message; - is stdin.")] = None,
-    executor: Executor = None,
-    store: Annotated[Text, option("--store", "URL", "The session store.", show_default=False)] = None,
-    artifact_store: Annotated[
-        Text, option("--artifact-store", "URL", "The artifact store.", show_default=False)
-    ] = None,
-    packages: With = None,
-    venv: Venv = None,
-    install: Install = None,
-    network: Network = None,
-    secret: Secret = None,
-    env: Env = None,
-    timeout: CommandTimeout = None,
-    project: Project = None,
-    ask: Annotated[bool, typer.Option("--ask", help="Ask before every command.")] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Run commands that are not isolated without asking.")
-    ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show full tool arguments and results.")] = False,
-    trust: Trust = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON, one per line.")] = False,
+    attach: Annotated[Many, option("FILE", "A file to send with the first message; - is stdin.")] = None,
 ) -> None:
     """Talk to an agent that finds, loads and runs skills.
 
@@ -114,41 +85,26 @@ def chat(
 
     Exit codes: 0 done, 1 no answer, 2 wrong usage.
     """
-    from openskills.cli.chat.loop import ChatOptions, run_chat
+    from openskills.cli.chat.loop import open_chat, run_chat
 
-    settings = get_settings(context)
     if base_url is not None:
         servers = dict.fromkeys(("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"), base_url)
         settings = replace(settings, environment={**settings.environment, **servers})
-    if ask and yes:
+    if options.ask and options.yes:
         raise InvalidArgument("--yes", "cannot be combined with --ask; choose one")
     words = _read_message(message, attach or [])
-    if words is None and as_json:
+    if words is None and options.as_json:
         raise InvalidArgument("--json", "needs a message as an argument or on stdin")
-    own = parse_grants(network, secret, env, timeout, settings, packages=packages, venv=venv)
-    grants = collect_grants(own, project, settings, trusted=trust)
-    options = ChatOptions(
-        session=session,
-        model=model,
-        executor=executor or settings.executor,
-        store=store,
-        artifact_store=artifact_store,
-        install=parse_install("never" if as_json and install is None else install),
-        ask=ask,
-        yes=yes,
-        interactive=can_ask(),
-        verbose=verbose,
-        as_json=as_json,
-        grants=grants,
-    )
+    grants = collect_grants(given.parse(settings), given, settings)
+    install = given.parse_install(can_ask=not options.as_json and can_ask())
     # A skill that requires a variable is not hidden if the variable is granted.
     granted = {name: value for entry in grants.values() for name, value in entry.environment.items()}
     with_grants = replace(settings, environment={**granted, **settings.environment})
-    catalog = open_catalog(skills or (), with_grants, trusted=trust, asking=not as_json)
+    catalog = open_catalog(skills or (), with_grants, trusted=given.trust, asking=not options.as_json)
     report_sources(catalog.snapshot)
     if skills and not catalog.skills:
         raise InvalidArgument("--skills", f"no usable skill in {', '.join(skills)}; see `openskills list {skills[0]}`")
-    run_chat(catalog, options, settings, words, attach or [])
+    run_chat(open_chat(options, catalog, settings, grants, install), words, attach or [])
 
 
 def _read_message(message: Many, attach: list[str]) -> str | None:

@@ -14,8 +14,7 @@ from openskills.agent.subagent import Load
 from openskills.artifacts.store import SCHEME, Artifact, ArtifactReader, ArtifactStore, Scope, parse_ref
 from openskills.cli.chat.conversation import NO_SKILLS, ChatSession, new_session_name
 from openskills.cli.chat.input import SlashCommand, describe_attachment
-from openskills.cli.chat.view import escape_text
-from openskills.cli.output import Column, escape_line, say, show_table
+from openskills.cli.output import Column, escape_line, escape_text, say, show_table
 from openskills.errors import InvalidArgument, SkillError, UnknownSkill
 from openskills.executors.files.mime import is_text
 from openskills.filesystem import TEMPORARY_PREFIX
@@ -41,7 +40,12 @@ async def fetch_artifact(
     wanted = parse_ref(ref if ref.startswith(SCHEME) else f"{SCHEME}{ref}")
     async with store.open(scope, wanted.name, wanted.version) as reading:
         if to is None:
-            await _print_artifact(reading, shows=bare and sys.stdout.isatty())
+            sys.stdout.flush()
+            if bare and sys.stdout.isatty():
+                sys.stdout.write(escape_text(await _read_text(reading)))
+            async for chunk in reading.chunks:
+                sys.stdout.buffer.write(chunk)
+            sys.stdout.flush()
             return reading.artifact, None
         if not to:
             raise InvalidArgument("--to", "must not be empty; use a file, a directory, or - for stdout")
@@ -52,15 +56,6 @@ async def fetch_artifact(
         except OSError as error:
             raise SkillError(f"cannot write {path}: {error.strerror or error}") from error
         return reading.artifact, str(path)
-
-
-async def _print_artifact(reading: ArtifactReader, *, shows: bool) -> None:
-    sys.stdout.flush()
-    if shows:
-        sys.stdout.write(escape_text(await _read_text(reading)))
-    async for chunk in reading.chunks:
-        sys.stdout.buffer.write(chunk)
-    sys.stdout.flush()
 
 
 async def _read_text(reading: ArtifactReader) -> str:
@@ -135,9 +130,9 @@ async def _skills(talk: ChatSession, _rest: str) -> None:
     snapshot = talk.runtime.catalog.snapshot
     loaded = {*talk.session.loaded_skills(), *talk.loads}
     rows = [(skill, "loaded" if skill.name in loaded else "") for skill in snapshot.skills]
-    rows += [(hidden.skill, f"hidden: {escape_line(hidden.reason)}") for hidden in snapshot.hidden.values()]
+    rows += [(hidden.skill, f"hidden: {hidden.reason}") for hidden in snapshot.hidden.values()]
     columns = (Column("name", "bold cyan"), Column("", "green"), Column("description", wide=True))
-    show_table(columns, [(escape_line(skill.name), state, escape_line(skill.description)) for skill, state in rows])
+    show_table(columns, [(skill.name, state, skill.description) for skill, state in rows])
     if not rows:
         say(NO_SKILLS)
 

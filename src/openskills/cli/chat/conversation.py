@@ -26,8 +26,8 @@ from openskills.cli.chat.input import (
     read_attachment,
     resolve_path,
 )
-from openskills.cli.chat.view import ChatView, escape_text, format_call, format_result, format_usage, shorten
-from openskills.cli.output import Part, escape_line, pluralize
+from openskills.cli.chat.view import ChatView, format_call, format_result, format_usage, shorten
+from openskills.cli.output import Part, escape_line, escape_text, pluralize
 from openskills.errors import InvalidArgument, SkillError, UnknownSession, UnknownSkill
 from openskills.prompt.usage import Ledger, RecordedRequest, read_requests
 from openskills.runtime.options import ModelCall
@@ -55,20 +55,23 @@ class TokenTracker:
     def format_lines(self, events: Iterable[Event], skills: Iterable[Skill]) -> list[str]:
         """A summary for users: `events` is the log of the conversation, `skills` are all that the model may load."""
         sizes = {skill.name: _estimate_body(skill) for skill in skills}
-        found = [_format_usage(sum_usage(events)), *self._format_requests()]
+        usage = sum_usage(events)
+        reported = f"reported by the provider for this conversation: {format_usage(asdict(usage))}"
+        found = [reported if usage != Usage() else "the model reports no usage; all numbers are estimates"]
+        found.append(self._describe_requests())
         found.append(f"all {pluralize(len(sizes), 'skill')} in full: about {sum(sizes.values()):,} tokens")
         if self._loaded:
             names = ", ".join(f"{escape_line(name)} (about {sizes.get(name, 0):,})" for name in self._loaded)
             found.append(f"loaded in the last request: {names}")
         return found
 
-    def _format_requests(self) -> list[str]:
+    def _describe_requests(self) -> str:
         if not self._ledger.requests:
-            return ["no requests in this chat yet"]
+            return "no requests in this chat yet"
         last = self._ledger.last[-1]
         unchanged = f", {last.cache_share:.0%} of them unchanged since the previous request" if last.before else ""
         number = pluralize(self._ledger.requests, "request")
-        return [f"{number} in this chat; the last had about {last.total:,} tokens{unchanged}"]
+        return f"{number} in this chat; the last had about {last.total:,} tokens{unchanged}"
 
 
 def sum_usage(events: Iterable[Event]) -> Usage:
@@ -78,12 +81,6 @@ def sum_usage(events: Iterable[Event]) -> Usage:
         if event.kind == MESSAGE:
             total.update(cast("Mapping[str, Any]", event.payload.get("usage") or {}))
     return Usage(total["input"], total["output"], total["cached"])
-
-
-def _format_usage(usage: Usage) -> str:
-    if usage == Usage():
-        return "the model reports no usage; all numbers are estimates"
-    return f"reported by the provider for this conversation: {format_usage(asdict(usage))}"
 
 
 def _estimate_body(skill: Skill) -> int:
@@ -160,9 +157,13 @@ class ChatSession:
 
         Raises `SkillError` when it could not be sent; attachments then stay for the next message.
         """
-        wrong = find_unknown_skill(text, self._find_visible)
-        if wrong is not None:
-            self._check_spelling(wrong)
+        if wrong := find_unknown_skill(text, self._find_visible):
+            try:
+                self.runtime.catalog.get(wrong)
+            except UnknownSkill as error:
+                # A misspelled name; `$5` and `$home` are ordinary text.
+                if error.near:
+                    raise
         mentioned = [self.find_skill(name).name for name in find_skill_mentions(text, self._find_visible)]
         sent = extract_files(text, attachment_name)
         if not has_unique_names(map(attachment_name, sent.files)):
@@ -170,11 +171,13 @@ class ChatSession:
             sent = extract_files(text, resolve_path)
         for path in sent.missing:
             self.view.note(("note", "yellow"), f": file not found: {escape_line(path)}; sent as text")
-        files = [*self.files, *self._read_attachments(sent.files)]
+        files = [read_attachment(path, field="@") for path in sent.files]
+        if not has_unique_names(file.name for file in files):
+            files = [replace(file, name=path) for file, path in zip(files, sent.files, strict=True)]
         named = {name: Load(name) for name in (*skills, *mentioned)}
         loads = {**named, **self.loads}
         with self.runtime.catalog.reveal(tuple(loads)):
-            return await self._run(sent.text, tuple(loads.values()), files)
+            return await self._run(sent.text, tuple(loads.values()), [*self.files, *files])
 
     async def _run(self, text: str, loads: Sequence[Load], files: Sequence[Attachment]) -> bool:
         scope = self.session.scope
@@ -191,23 +194,9 @@ class ChatSession:
             self.view.finish()
         return kind == END
 
-    def _read_attachments(self, paths: Sequence[str]) -> list[Attachment]:
-        files = [read_attachment(path, field="@") for path in paths]
-        if has_unique_names(file.name for file in files):
-            return files
-        return [replace(file, name=path) for file, path in zip(files, paths, strict=True)]
-
     def _find_visible(self, name: str) -> str | None:
         snapshot = self.runtime.catalog.snapshot
         return name if snapshot.has(name) or name in snapshot.hidden else None
-
-    def _check_spelling(self, name: str) -> None:
-        """Raise `UnknownSkill` for a misspelled name of a skill; `$5` and `$home` are ordinary text."""
-        try:
-            self.runtime.catalog.get(name)
-        except UnknownSkill as error:
-            if error.near:
-                raise
 
 
 def new_session_name() -> str:
@@ -228,8 +217,7 @@ def create_runner(app: str, agent: Agent) -> Runner:
 def format_conversation(events: Sequence[Event]) -> Iterator[tuple[Part, ...]]:
     """The lines of a conversation: full messages, and one line for each tool call with its result."""
     results = {str(event.payload.get("call_id")): event for event in events if event.kind == TOOL_RESPONSE}
-    for event in events:
-        yield from _format_event(event, results)
+    return (line for event in events for line in _format_event(event, results))
 
 
 def conversation_title(events: Iterable[Event]) -> str:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from openskills.agent.runner import Attachment
-from openskills.cli.chat.view import ChatView, escape_text
-from openskills.cli.output import escape_line, pluralize, read_reply
+from openskills.cli.chat.view import ChatView
+from openskills.cli.output import escape_line, escape_text, pluralize, read_reply
 from openskills.errors import ExecutorUnavailable, InvalidArgument, LimitExceeded
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.executors.files.tree import choose_upload_name
@@ -39,13 +39,11 @@ class LineEditor:
     def __init__(self, complete: Complete) -> None:
         self._complete = complete
         self._found: Sequence[str] = ()
-        self._edits = sys.stdin.isatty() and sys.stdout.isatty()
         reconfigure = getattr(sys.stdin, "reconfigure", None)
         if reconfigure is not None:
             # Invalid bytes must not end the conversation.
             reconfigure(errors="replace")
-        if self._edits:
-            self._edits = self._set_up()
+        self._edits = sys.stdin.isatty() and sys.stdout.isatty() and self._set_up()
 
     def read_line(self, prompt: str) -> str | None:
         """The next line, None at the end of input. A backslash at the end continues a line. Ctrl-C raises."""
@@ -216,7 +214,8 @@ def read_attachment(path: str, *, field: str = "--attach") -> Attachment:
     if path == STDIN:
         return _create_attachment("stdin", sys.stdin.buffer.read(_MAX_ATTACHMENT_BYTES + 1), field)
     try:
-        with open(_expand_path(path), "rb", opener=_open_nonblocking) as file:
+        # Opening a pipe would otherwise block until there is a writer.
+        with open(_expand_path(path), "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise InvalidArgument(field, f"not a regular file: {escape_line(path)!r}")
             return _create_attachment(os.path.basename(path), file.read(_MAX_ATTACHMENT_BYTES + 1), field)
@@ -234,11 +233,6 @@ def _create_attachment(name: str, data: bytes, field: str) -> Attachment:
     if len(data) > _MAX_ATTACHMENT_BYTES:
         raise LimitExceeded(f"{field}: {escape_line(name)} is larger than the limit of {_MAX_ATTACHMENT_BYTES:,} bytes")
     return Attachment(name, data, mime_type=detect_mime_type(name, data[:SNIFF_BYTES]))
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    # Opening a pipe would otherwise block until there is a writer.
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _expand_path(path: str) -> Path:

@@ -4,15 +4,15 @@ import shlex
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
-from types import FrameType
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from types import FrameType, MappingProxyType
 from typing import Any
 
 import typer
 
 from openskills.artifacts.open import open_artifact_store
 from openskills.catalog.catalog import Catalog
+from openskills.cli.chat.command import ChatOptions
 from openskills.cli.chat.commands import ChatExit, complete_word, run_slash_command
 from openskills.cli.chat.conversation import (
     AGENT,
@@ -26,19 +26,17 @@ from openskills.cli.chat.conversation import (
 )
 from openskills.cli.chat.input import LineEditor, create_approver, is_isolated, parse_slash_command, parse_words
 from openskills.cli.chat.view import ChatView, JsonChatView, TextChatView
-from openskills.cli.output import escape_line, pluralize, warn
+from openskills.cli.output import can_ask, escape_line, pluralize, warn
 from openskills.cli.sessions import COMMAND_LINE, current_user
 from openskills.cli.trust import SecretConsent, ask_on_terminal
 from openskills.errors import SkillError
 from openskills.executors.open import open_executor
-from openskills.executors.protocol import Executor
 from openskills.paths import to_printable
 from openskills.project import SkillGrants
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.settings import Settings
 from openskills.sync import run
-from openskills.tools.approvals import ApprovalCallback
 
 PROMPT = "> "
 
@@ -79,25 +77,6 @@ def _handle_interrupts(handler: Callable[[int, FrameType | None], Any]) -> None:
         signal.signal(signal.SIGINT, handler)
 
 
-def answer_once(talk: ChatSession, message: str) -> None:
-    """Answer one message, or run one slash command. Exits with 1 without an answer."""
-    try:
-        if not run(_run_line(talk, message)):
-            raise typer.Exit(1)
-    except ChatExit:
-        return
-
-
-def exit_on_signals() -> None:
-    """On SIGTERM and SIGHUP, close everything and exit."""
-
-    def exit_on_signal(number: int, _frame: FrameType | None) -> None:
-        raise typer.Exit(128 + number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, exit_on_signal)
-
-
 def _handle_line(talk: ChatSession, line: str) -> None:
     if not line.strip():
         return
@@ -120,44 +99,39 @@ async def _run_line(talk: ChatSession, line: str) -> bool:
 RULE = "rule"
 
 
-@dataclass(frozen=True, slots=True)
-class ChatOptions:
-    """The options of a chat other than the message."""
-
-    session: str | None = None
-    model: str | None = None
-    executor: str = "auto"
-    store: str | None = None
-    artifact_store: str | None = None
-    install: str = "never"
-    ask: bool = False
-    yes: bool = False
-    interactive: bool = False
-    verbose: bool = False
-    as_json: bool = False
-    grants: Mapping[str, SkillGrants] = field(default_factory=dict[str, SkillGrants])
-
-
 @asynccontextmanager
-async def open_chat(options: ChatOptions, catalog: Catalog, settings: Settings) -> AsyncGenerator[ChatSession]:
+async def open_chat(
+    options: ChatOptions,
+    catalog: Catalog,
+    settings: Settings,
+    grants: Mapping[str, SkillGrants] = MappingProxyType({}),
+    install: str = "never",
+) -> AsyncGenerator[ChatSession]:
     """Open a new conversation, or the one named in `options`. Raises `SkillError` when something is unavailable."""
     view: ChatView = JsonChatView() if options.as_json else TextChatView(AGENT, verbose=options.verbose)
     tokens = TokenTracker()
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(options.store, settings))
-        executor = None if options.executor == "none" else open_executor(options.executor, settings)
+        approve = create_approver(view, interactive=can_ask())
+        asks = options.ask
+        name = options.executor or settings.executor
+        executor = None if name == "none" else open_executor(name, settings)
         if executor is not None:
             stack.push_async_callback(executor.close)
-        ask = await _create_approver(options, executor, view, settings)
+            if not await is_isolated(name, executor, settings):
+                view.note(
+                    ("warning", "yellow"), ": commands of skills are not isolated: they have all of your permissions"
+                )
+                asks = asks or not options.yes
         session_options = SessionOptions(
-            ask=ask,
+            ask=approve if asks else None,
             force_save=True,
             before_model=tokens.record_request,
-            install=options.install,
-            ask_install=create_approver(view, interactive=options.interactive),
+            install=install,
+            ask_install=approve,
             report_progress=lambda line: view.note(("packages", "cyan"), f": {escape_line(line)}"),
-            grants=options.grants,
-            secrets={name: settings.environment[name] for grants in options.grants.values() for name in grants.secrets},
+            grants=grants,
+            secrets={name: settings.environment[name] for entry in grants.values() for name in entry.secrets},
             ask_secrets=SecretConsent(settings, None if options.as_json else ask_on_terminal),
         )
         artifacts = open_artifact_store(options.artifact_store, settings)
@@ -167,26 +141,15 @@ async def open_chat(options: ChatOptions, catalog: Catalog, settings: Settings) 
         await stack.enter_async_context(runtime)
         model = options.model or settings.model or RULE
         agent = create_agent(model, runtime)
-        name = options.session or new_session_name()
         sessions = await stack.enter_async_context(AsyncExitStack())
         session = await sessions.enter_async_context(
-            runtime.session(name, agent=AGENT, user=current_user(), app=COMMAND_LINE)
+            runtime.session(options.session or new_session_name(), agent=AGENT, user=current_user(), app=COMMAND_LINE)
         )
         runner = create_runner(COMMAND_LINE, agent)
         talk = ChatSession(runner, runtime, session, view, tokens, agent=agent, sessions=sessions)
         stack.push_async_callback(talk.close_model)
         await _greet(talk, is_chosen=model != RULE or options.model == RULE)
         yield talk
-
-
-async def _create_approver(
-    options: ChatOptions, executor: Executor | None, view: ChatView, settings: Settings
-) -> ApprovalCallback | None:
-    asks = options.ask
-    if executor is not None and not await is_isolated(options.executor, executor, settings):
-        view.note(("warning", "yellow"), ": commands of skills are not isolated: they have all of your permissions")
-        asks = asks or not options.yes
-    return create_approver(view, interactive=options.interactive) if asks else None
 
 
 async def _greet(talk: ChatSession, *, is_chosen: bool) -> None:
@@ -202,10 +165,17 @@ async def _greet(talk: ChatSession, *, is_chosen: bool) -> None:
         talk.view.note(("note", "yellow"), f": {NO_SKILLS}")
 
 
-def run_chat(catalog: Catalog, options: ChatOptions, settings: Settings, message: str | None, paths: list[str]) -> None:
-    """Chat interactively, or answer `message`. Runs on the loop of `sync.run`, which can be interrupted."""
-    exit_on_signals()
-    conversation = open_chat(options, catalog, settings)
+def run_chat(conversation: AbstractAsyncContextManager[ChatSession], message: str | None, paths: list[str]) -> None:
+    """Chat interactively, or answer `message` or run it as a slash command; without an answer exit with 1.
+
+    Runs on the loop of `sync.run`, which can be interrupted. SIGTERM and SIGHUP close everything and exit.
+    """
+
+    def exit_on_signal(number: int, _frame: FrameType | None) -> None:
+        raise typer.Exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, exit_on_signal)
     talk = run(conversation.__aenter__())
     try:
         for path in paths:
@@ -215,6 +185,8 @@ def run_chat(catalog: Catalog, options: ChatOptions, settings: Settings, message
             converse(talk)
             warn(f"continue with: openskills chat --session {shlex.quote(talk.session.scope.session)}")
         else:
-            answer_once(talk, message)
+            with suppress(ChatExit):
+                if not run(_run_line(talk, message)):
+                    raise typer.Exit(1)
     finally:
         run(conversation.__aexit__(None, None, None))

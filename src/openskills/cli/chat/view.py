@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from openskills.agent.agent import ARTIFACT, DELTA, END, ERROR, SUMMARY, TOOL_CALL
-from openskills.cli.output import Part, escape_line, get_console, pluralize, say_text, warn
-from openskills.paths import to_printable
+from openskills.cli.output import Part, escape_line, escape_text, get_console, pluralize, say_text, warn
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, event_to_json
 from openskills.tools.names import MAIN_ARGUMENTS
 
@@ -51,17 +50,6 @@ def format_result(content: str, *, failed: bool = False) -> str:
     return shorten(json.dumps(found, ensure_ascii=False))
 
 
-def escape_text(text: str) -> str:
-    """Escape text for a terminal, keeping its lines and tabs."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    return "\n".join("\t".join(escape_part(part) for part in line.split("\t")) for line in lines)
-
-
-def escape_part(text: str) -> str:
-    """Escape unprintable characters, except the joiners in words and emoji."""
-    return "".join(char if char in "\u200c\u200d" else to_printable(char) for char in text)
-
-
 def shorten(text: str, max_length: int = MAX_LENGTH) -> str:
     """Untrusted text on one line, truncated to `max_length` characters."""
     line = escape_line(text)
@@ -84,19 +72,14 @@ def _format_ending(found: Mapping[str, Any]) -> str:
     if lines:
         # Error messages are usually last.
         parts.append(lines[0] if code == 0 else lines[-1])
-    parts += _format_files(found.get("output_files"))
+    files = found.get("output_files")
+    listed = cast("Sequence[Any]", files) if isinstance(files, list) else ()
+    if names := [str(cast("Mapping[str, Any]", file).get("name")) for file in listed if isinstance(file, Mapping)]:
+        more = f" and {len(names) - _MAX_FILES} more" if len(names) > _MAX_FILES else ""
+        parts.append(", ".join(names[:_MAX_FILES]) + more)
     if found.get("isolation") == "none":
         parts.append("not isolated")
     return "; ".join(parts)
-
-
-def _format_files(files: object) -> list[str]:
-    listed = cast("Sequence[Any]", files) if isinstance(files, list) else ()
-    names = [str(cast("Mapping[str, Any]", file).get("name")) for file in listed if isinstance(file, Mapping)]
-    if not names:
-        return []
-    more = f" and {len(names) - _MAX_FILES} more" if len(names) > _MAX_FILES else ""
-    return [", ".join(names[:_MAX_FILES]) + more]
 
 
 def _format_interactive(found: Mapping[str, Any]) -> str:
