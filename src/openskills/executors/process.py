@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.protocol import Process
@@ -28,6 +29,7 @@ from openskills.executors.spec import (
     TerminalSize,
 )
 from openskills.executors.supervisor import ExitStatus, SupervisedProcess
+from openskills.executors.watchdog import CallWatch
 from openskills.telemetry.mask import Masker
 
 
@@ -255,9 +257,8 @@ class HostProcess:
         self._readers_before: Mapping[str, int] = {}
         self._supervised: SupervisedProcess | None = None
         self._stop_task: asyncio.Task[None] | None = None
-        self._watch_task: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._watch_timer: asyncio.TimerHandle | None = None
+        self._watch: CallWatch | None = None
         self.id = secrets.token_hex(8)
 
     @classmethod
@@ -361,15 +362,8 @@ class HostProcess:
         self._deadline = self._loop.call_at(self._started_at + timeout, self._stop, *timed_out)
         supervised.add_done_callback(lambda end: self._on_exit(supervised, end))
         if watch is not None:
-
-            async def enforce_limits() -> None:
-                self._stop(EndReason.LIMIT, await watch(supervised))
-
-            def start_watch() -> None:
-                self._watch_task = self._loop.create_task(enforce_limits())
-
-            # Most commands end before they need watching.
-            self._watch_timer = self._loop.call_later(_WATCH_DELAY, start_watch)
+            on_excess = partial(self._stop, EndReason.LIMIT)
+            self._watch = CallWatch(lambda: watch(supervised), on_excess, delay=_WATCH_DELAY)
 
     def _create_callback(self, capture: HeadTailBuffer, stream: OutputStream) -> Callable[[bytes], bool]:
         rings = [self._rings[key] for key in (OutputStream.BOTH, stream) if key in self._rings]
@@ -390,9 +384,11 @@ class HostProcess:
 
     def _on_exit(self, supervised: SupervisedProcess, end: ExitStatus) -> None:
         duration = self._loop.time() - (supervised.ready_at or self._started_at)
-        for pending in (self._deadline, self._watch_timer, self._watch_task, self._stop_task):
+        for pending in (self._deadline, self._stop_task):
             if pending is not None:
                 pending.cancel()
+        if self._watch is not None:
+            self._watch.close()
         for reader in self._readers:
             reader.drain()
         if self._writer is not None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -67,6 +67,15 @@ class Limits:
                 raise InvalidArgument(
                     f"limits.{name}", f"{value!r} is invalid; use a number from {minimum:g} on, or None"
                 )
+
+    def for_calls(self, calls: int) -> "Limits":
+        """The limits of a process tree that serves this many calls at the same time."""
+        total, processes = self.total_memory_bytes, self.processes
+        return replace(
+            self,
+            total_memory_bytes=None if total is None else total * calls,
+            processes=None if processes is None else processes * calls,
+        )
 
 
 @check_arguments

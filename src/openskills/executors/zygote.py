@@ -10,16 +10,17 @@ import signal
 import socket
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from openskills.concurrency import shield_until_done
 from openskills.errors import DeadlineExceeded, ExecutorUnavailable, LimitExceeded, SkillError
 from openskills.executors.spec import Limits
 from openskills.executors.supervisor import SupervisedProcess, receive_available, spawn_task
 from openskills.executors.warm import exchange_hello, read_programs
-from openskills.executors.watchdog import CallWatch
+from openskills.executors.watchdog import CallWatch, watch
 
 _CALL = struct.Struct("!IBI")
 _FRAME = struct.Struct("!cI")
@@ -354,7 +355,7 @@ class ForkServer:
                 raise ExecutorUnavailable("the interpreter of the skill takes no more calls; try again") from None
         self.worker_count += 1
         if self._process.cgroup is not None and limits is not None:
-            self._process.cgroup.limit(limits, calls=self.worker_count, busy=True)
+            self._process.cgroup.limit(limits.for_calls(self.worker_count), busy=True)
         return Worker(self._next, ours)
 
     async def kill_worker(self, worker: Worker) -> None:
@@ -502,22 +503,22 @@ class WorkerPool:
         try:
             for _ in range(_MAX_CHANGES):
                 lease = await self._acquire(deadline)
-                watch = self._watch(lease)
+                watching = self._watch(lease)
                 if on_start is not None:
                     on_start()
                 try:
                     ended = await lease.worker.call(message, deadline, on_output)
                 except BaseException as error:
                     excess = lease.server.excess if isinstance(error, ExecutorUnavailable) else ""
-                    await self._run_shielded(self._kill(lease))
+                    await self._kill_shielded(lease)
                     if excess:
                         raise LimitExceeded(excess) from None
                     raise
                 finally:
-                    watch.close()
+                    watching.close()
                 if ended.returncode == -signal.SIGKILL and (excess := lease.server.excess):
                     # It reported the end of the call before the kernel had killed it, too.
-                    await self._run_shielded(self._kill(lease))
+                    await self._kill_shielded(lease)
                     raise LimitExceeded(excess)
                 if ended.stale:
                     if lease.generation == self._generation:
@@ -540,7 +541,8 @@ class WorkerPool:
         # The calls of a shared fork server can only be measured together.
         calls = 1 if self._dedicated else lease.server.worker_count
         return CallWatch(
-            lease.server.pid, self._limits, lambda message: lease.worker.fail(LimitExceeded(message)), calls=calls
+            lambda: watch(lease.server.pid, self._limits.for_calls(calls)),
+            lambda message: lease.worker.fail(LimitExceeded(message)),
         )
 
     def renew(self) -> None:
@@ -723,12 +725,6 @@ class WorkerPool:
         finally:
             self._free_place()
 
-    async def _run_shielded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Complete this even if the caller is cancelled meanwhile."""
-        task = spawn_task(work, self._tasks)
-        while not task.done():
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                if task.cancelled():
-                    return
+    async def _kill_shielded(self, lease: _WorkerLease) -> None:
+        """Kill a worker completely even if the caller is cancelled meanwhile."""
+        await shield_until_done(spawn_task(self._kill(lease), self._tasks))
