@@ -428,24 +428,23 @@ class OwnedProcesses:
         identity: str,
         *,
         wait: float = WAIT,
-        settle: float = SETTLE,
         limit: int = LIMIT,
         offset: int | None = None,
     ) -> ProcessPollResult:
         """The output since the last poll or, with `offset`, from that byte on, without affecting other polls.
 
         Waits up to `wait` seconds, less when the command exits or waits for input, or when it seems to wait for input
-        and has printed nothing for `settle` seconds. An offset beyond the end means the end. Raises `InvalidArgument`
+        and has printed nothing for a moment. An offset beyond the end means the end. Raises `InvalidArgument`
         if the owner has no such process.
         """
         entry = self._processes.find(identity, self._owner)
         # Let other tasks run, even if the caller polls in a loop and there is always output.
         await asyncio.sleep(0)
         if offset is None:
-            piece = await entry.cursor.next(wait=wait, settle=settle, limit=limit)
+            piece = await entry.cursor.next(wait=wait, settle=SETTLE, limit=limit)
         else:
             begin = min(offset, await entry.cursor.read_end_offset())
-            piece = await entry.cursor.read(begin, wait=wait, settle=settle, limit=limit)
+            piece = await entry.cursor.read(begin, wait=wait, settle=SETTLE, limit=limit)
         entry.used_at = _now()
         if piece.ended or entry.ended_at is not None:
             return replace(piece, more=not piece.ended, interaction=None, result=await entry.result())
@@ -459,7 +458,6 @@ class OwnedProcesses:
         submit: bool = False,
         close: bool = False,
         wait: float = WAIT,
-        settle: float = SETTLE,
         limit: int = LIMIT,
     ) -> ProcessWriteResult:
         """Write input, followed by Enter if `submit` is set, and poll. Without input, this is a poll.
@@ -474,7 +472,7 @@ class OwnedProcesses:
         taken = await entry.write(offered, wait) if offered else 0
         if close and taken == len(offered):
             await entry.process.close_input()
-        poll = await self.poll(identity, wait=wait, settle=settle, limit=limit)
+        poll = await self.poll(identity, wait=wait, limit=limit)
         return ProcessWriteResult(taken, len(offered), poll)
 
     async def resize(self, identity: str, rows: int, columns: int) -> None:

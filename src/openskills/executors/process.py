@@ -11,7 +11,6 @@ import secrets
 import signal
 import struct
 import termios
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -37,17 +36,16 @@ class HeadTailBuffer:
     """The head and the tail of a stream, `limit` bytes in total."""
 
     def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._head_room = limit - limit // 2
-        self._tail_room = limit // 2
         self._head = bytearray()
-        self._tail: deque[bytes] = deque()
-        self._tail_size = 0
+        self._tail = RingBuffer(limit // 2)
         self.total = 0
 
     @property
     def is_full(self) -> bool:
         """Whether bytes are being dropped."""
-        return self.total > self._head_room + self._tail_room
+        return self.total > self._limit
 
     def add(self, data: bytes) -> None:
         """Append data."""
@@ -56,16 +54,12 @@ class HeadTailBuffer:
         if room > 0:
             self._head += data[:room]
             data = data[room:]
-        if not data or not self._tail_room:
-            return
-        self._tail.append(data[-self._tail_room :])
-        self._tail_size += len(self._tail[-1])
-        while self._tail_size - len(self._tail[0]) >= self._tail_room:
-            self._tail_size -= len(self._tail.popleft())
+        if data:
+            self._tail.add(data)
 
     def to_captured(self) -> CapturedOutput:
         """The captured output so far."""
-        tail = b"".join(self._tail)[-self._tail_room :] if self._tail else b""
+        tail = self._tail.read_last()
         return CapturedOutput(bytes(self._head), tail, self.total - len(self._head) - len(tail))
 
 
@@ -84,6 +78,10 @@ class RingBuffer:
         # Trim in large steps, because every trim moves the remaining bytes.
         if len(self._data) > 2 * self._capacity:
             del self._data[: len(self._data) - self._capacity]
+
+    def read_last(self) -> bytes:
+        """The last `capacity` bytes."""
+        return bytes(self._data[max(len(self._data) - self._capacity, 0) :])
 
     def read(self, offset: int, limit: int, *, ended: bool) -> ProcessOutput:
         """Up to `limit` bytes from `offset` on, or from the first byte that is still available."""

@@ -219,11 +219,7 @@ class DirectoryWorkspace:
             return await self._launcher.launch(command, env, stdio)
         staged = self._staged.get(command.skill or "")
         warmth = PreloadSpec(command.warm, staged.digest if staged is not None else "")
-        started = await self._warm.launch(command, env, stdio, warmth)
-        if started.reason:
-            count("openskills.run.cold_starts")
-            started.process.notes.append(f"started cold: {started.reason}")
-        return started.process
+        return await self._warm.launch(command, env, stdio, warmth)
 
     def _check_open(self) -> None:
         if self.is_closed:
