@@ -264,6 +264,8 @@ class DirectoryExecutor:
         uids: tuple[int, int] | None = SANDBOX_UIDS,
         ttl: float = DAY,
     ) -> None:
+        self.name = backend.name
+        """The name in settings."""
         self._backend = backend
         self._quota = quota or Quota()
         self._ttl = ttl
@@ -273,11 +275,6 @@ class DirectoryExecutor:
         self._open: dict[str, DirectoryWorkspace] = {}
         self._open_lock = CrossLoopLock()
         self._sweep_task: asyncio.Task[None] | None = None
-
-    @property
-    def name(self) -> str:
-        """The name in settings."""
-        return self._backend.name
 
     async def check(self) -> Isolation:
         """See `Executor.check`."""

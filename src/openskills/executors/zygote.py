@@ -287,13 +287,15 @@ class ForkServer:
     """A warm interpreter that is ready. It belongs to the event loop that created it."""
 
     def __init__(self, process: SupervisedProcess, control: socket.socket) -> None:
-        self._process = process
+        self.process = process
         self._control = control
         self._loop = asyncio.get_running_loop()
         self._received = b""
         self._ending: dict[int, asyncio.Future[None]] = {}
         self._next = 0
         self.worker_count = 0
+        self.generation = 0
+        """Counts the versions of the files that it has loaded; kept by its pool."""
         self.is_usable = True
         self._loop.add_reader(control, self._on_readable)
         process.add_done_callback(lambda _: self._disconnect())
@@ -331,16 +333,6 @@ class ForkServer:
             os.close(stderr)
         return cls(process, ours)
 
-    @property
-    def pid(self) -> int:
-        """The pid of its process, or of its sandbox."""
-        return self._process.pid
-
-    @property
-    def excess(self) -> str:
-        """A sentence about the limit for which the kernel killed it and its calls; empty if it did not."""
-        return self._process.excess
-
     def open_worker(self, limits: Limits | None = None) -> Worker:
         """A new worker, for calls with these limits. Raises `ExecutorUnavailable` if the interpreter has exited."""
         if not self.is_usable:
@@ -354,8 +346,8 @@ class ForkServer:
                 ours.close()
                 raise ExecutorUnavailable("the interpreter of the skill takes no more calls; try again") from None
         self.worker_count += 1
-        if self._process.cgroup is not None and limits is not None:
-            self._process.cgroup.limit(limits.for_calls(self.worker_count), busy=True)
+        if self.process.cgroup is not None and limits is not None:
+            self.process.cgroup.limit(limits.for_calls(self.worker_count), busy=True)
         return Worker(self._next, ours)
 
     async def kill_worker(self, worker: Worker) -> None:
@@ -383,8 +375,8 @@ class ForkServer:
     async def close(self) -> None:
         """Terminate it with all its calls. Safe to call twice."""
         self._disconnect()
-        await self._process.wait_or_kill(_EXIT_TIMEOUT)
-        await self._process.wait()
+        await self.process.wait_or_kill(_EXIT_TIMEOUT)
+        await self.process.wait()
 
     def _on_readable(self) -> None:
         data = receive_available(self._control, 4096)
@@ -434,7 +426,6 @@ class _WorkerLease:
 
     server: ForkServer
     worker: Worker
-    generation: int
     idle_since: float = 0.0
 
 
@@ -464,7 +455,8 @@ class WorkerPool:
         self._servers: set[ForkServer] = set()
         self._start_lock = asyncio.Lock()
         self._idle: deque[_WorkerLease] = deque()
-        self._worker_count = 0
+        self.worker_count = 0
+        """The current number of workers."""
         self._waiters: deque[asyncio.Future[_WorkerLease]] = deque()
         self._worker_tasks: set[asyncio.Task[_WorkerLease]] = set()
         self._refresh_tasks: set[asyncio.Task[None]] = set()
@@ -476,14 +468,9 @@ class WorkerPool:
         self._quiet = asyncio.Event()
         self._quiet.set()
 
-    @property
-    def worker_count(self) -> int:
-        """The current number of workers."""
-        return self._worker_count
-
     async def prepare(self) -> None:
         """Start a worker if there is none; raises what starting a fork server raises."""
-        if not self._worker_count:
+        if not self.worker_count:
             self._release(await self._acquire(None))
 
     async def call(
@@ -509,19 +496,19 @@ class WorkerPool:
                 try:
                     ended = await lease.worker.call(message, deadline, on_output)
                 except BaseException as error:
-                    excess = lease.server.excess if isinstance(error, ExecutorUnavailable) else ""
+                    excess = lease.server.process.excess if isinstance(error, ExecutorUnavailable) else ""
                     await self._kill_shielded(lease)
                     if excess:
                         raise LimitExceeded(excess) from None
                     raise
                 finally:
                     watching.close()
-                if ended.returncode == -signal.SIGKILL and (excess := lease.server.excess):
+                if ended.returncode == -signal.SIGKILL and (excess := lease.server.process.excess):
                     # It reported the end of the call before the kernel had killed it, too.
                     await self._kill_shielded(lease)
                     raise LimitExceeded(excess)
                 if ended.stale:
-                    if lease.generation == self._generation:
+                    if lease.server.generation == self._generation:
                         self.renew()
                     self._discard(lease)
                     continue
@@ -541,7 +528,7 @@ class WorkerPool:
         # The calls of a shared fork server can only be measured together.
         calls = 1 if self._dedicated else lease.server.worker_count
         return CallWatch(
-            lambda: watch(lease.server.pid, self._limits.for_calls(calls)),
+            lambda: watch(lease.server.process.pid, self._limits.for_calls(calls)),
             lambda message: lease.worker.fail(LimitExceeded(message)),
         )
 
@@ -558,16 +545,16 @@ class WorkerPool:
             spawn_task(self._replace_server(), self._refresh_tasks)
 
     async def _replace_server(self) -> None:
-        generation = self._generation
         with suppress(WarmStartUnsupported, SkillError):
             server = await self._start_server()
-            if generation != self._generation:
+            if server.generation != self._generation:
                 await self._close_server(server)
                 return
             self.renew()
+            server.generation = self._generation
             if self._dedicated:
-                self._worker_count += 1
-                self._release(_WorkerLease(server, server.open_worker(self._limits), self._generation))
+                self.worker_count += 1
+                self._release(_WorkerLease(server, server.open_worker(self._limits)))
             else:
                 self._server = server
 
@@ -602,7 +589,7 @@ class WorkerPool:
             if lease.worker.is_usable and not self._is_stale(lease):
                 return lease
             self._discard(lease)
-        if self._worker_count < self._max_workers:
+        if self.worker_count < self._max_workers:
             self._start_worker()
         # Workers are handed over in order: otherwise a caller in a loop could always be first.
         waiter: asyncio.Future[_WorkerLease] = asyncio.get_running_loop().create_future()
@@ -628,18 +615,17 @@ class WorkerPool:
         return None
 
     def _free_place(self) -> None:
-        self._worker_count -= 1
+        self.worker_count -= 1
         if not self._closed and sum(not waiter.done() for waiter in self._waiters) > len(self._worker_tasks):
             self._start_worker()
 
     def _start_worker(self) -> None:
         """Start a worker for the longest waiting call, or the next one if that has timed out."""
-        self._worker_count += 1
+        self.worker_count += 1
 
         async def open_worker() -> _WorkerLease:
-            generation = self._generation
             server = await self._get_server()
-            return _WorkerLease(server, server.open_worker(self._limits), generation)
+            return _WorkerLease(server, server.open_worker(self._limits))
 
         task = asyncio.get_running_loop().create_task(open_worker())
         self._worker_tasks.add(task)
@@ -663,9 +649,8 @@ class WorkerPool:
             return await self._start_server()
         async with self._start_lock:
             while self._server is None or not self._server.is_usable:
-                generation = self._generation
                 server = await self._start_server()
-                if generation == self._generation:
+                if server.generation == self._generation:
                     self._server = server
                 else:
                     # The files have changed in the meantime.
@@ -673,7 +658,9 @@ class WorkerPool:
             return self._server
 
     async def _start_server(self) -> ForkServer:
+        generation = self._generation
         server = await self._start_fork_server()
+        server.generation = generation
         self._servers.add(server)
         return server
 
@@ -682,7 +669,7 @@ class WorkerPool:
         await server.close()
 
     def _is_stale(self, lease: _WorkerLease) -> bool:
-        return not lease.server.is_usable or lease.generation != self._generation
+        return not lease.server.is_usable or lease.server.generation != self._generation
 
     def _release(self, lease: _WorkerLease) -> None:
         if self._closed or self._is_stale(lease):
@@ -702,7 +689,7 @@ class WorkerPool:
         self._timer = None
         while self._idle and self._idle[0].idle_since <= loop.time() - self._idle_timeout:
             self._discard(self._idle.popleft())
-        if self._worker_count:
+        if self.worker_count:
             self._timer = loop.call_later(self._idle_timeout / 2, self._evict_idle)
         elif self._server is not None:
             server, self._server = self._server, None
