@@ -232,11 +232,20 @@ WatchFunction = Callable[[SupervisedProcess], Awaitable[str]]
 class HostProcess:
     """A command that runs on this machine. Implements `Process`."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(
+        self,
+        command: Command,
+        supervised: SupervisedProcess,
+        stdio: "Stdio",
+        started_at: float,
+        watch: WatchFunction | None,
+    ) -> None:
+        self.id = secrets.token_hex(8)
         self._loop = asyncio.get_running_loop()
         self._limits = command.limits
         self._terminal = command.terminal is not None
-        self._started_at = self._loop.time()
+        self._started_at = started_at
+        self._supervised = supervised
         self._stdout = HeadTailBuffer(self._limits.output_bytes)
         self._stderr = HeadTailBuffer(self._limits.output_bytes)
         interactive = command.readable or command.input_open or self._terminal
@@ -249,32 +258,44 @@ class HostProcess:
         self._ended: asyncio.Future[CommandResult] = self._loop.create_future()
         self._ending = EndReason.EXITED
         self._detail = ""
-        self._readers: list[PipeReader] = []
         self._writer: PipeWriter | None = None
-        self._files: tuple[tuple[int, int], ...] = ()
         self._readers_before: Mapping[str, int] = {}
-        self._supervised: SupervisedProcess | None = None
         self._stop_task: asyncio.Task[None] | None = None
-        self._deadline: asyncio.TimerHandle | None = None
-        self._watch: CallWatch | None = None
-        self.id = secrets.token_hex(8)
+        try:
+            self._readers = [PipeReader(stdio.stdout, self._create_callback(self._stdout, OutputStream.STDOUT))]
+            if stdio.stderr >= 0:
+                self._readers.append(PipeReader(stdio.stderr, self._create_callback(self._stderr, OutputStream.STDERR)))
+            if stdio.stdin >= 0:
+                self._writer = PipeWriter(stdio.stdin, command.stdin, keep_open=command.input_open or self._terminal)
+        except OSError as error:
+            supervised.signal(signal.SIGKILL)
+            raise ExecutorUnavailable(f"cannot read the command's output, so it was killed: {error.strerror}") from None
+        stdio.detach()
+        found = map(os.fstat, stdio.child_fds)
+        self._files = tuple((one.st_dev, one.st_ino) for one in found) if self._writer is not None else ()
+        timeout = self._limits.timeout
+        timed_out = (EndReason.TIMED_OUT, f"timed out after {timeout:g} s")
+        self._deadline = self._loop.call_at(started_at + timeout, self._stop, *timed_out)
+        # Most commands end before they need watching.
+        on_excess = partial(self._stop, EndReason.LIMIT)
+        self._watch = CallWatch(lambda: watch(supervised), on_excess, delay=_WATCH_DELAY) if watch else None
+        supervised.add_done_callback(self._on_exit)
 
     @classmethod
     async def start(cls, command: Command, launch: LaunchFunction, watch: WatchFunction | None = None) -> "HostProcess":
         """Start a command with pipes or its own terminal. The timeout counts from here."""
-        process = cls(command)
+        started_at = asyncio.get_running_loop().time()
         with Stdio(command) as stdio:
             timeout = min(command.limits.timeout + _KILL_TIMEOUT, _LAUNCH_TIMEOUT)
             clock = asyncio.timeout(timeout)
             try:
                 async with clock:
-                    process._supervised = await launch(stdio.child_fds)
+                    supervised = await launch(stdio.child_fds)
             except TimeoutError:
                 if not clock.expired():
                     raise
                 raise ExecutorUnavailable(f"starting the command timed out after {timeout:g} s") from None
-            process._follow(process._supervised, stdio, command, watch)
-        return process
+            return cls(command, supervised, stdio, started_at, watch)
 
     async def write(self, data: bytes) -> int:
         """See `Process.write`."""
@@ -282,7 +303,7 @@ class HostProcess:
             raise InvalidArgument("process", "has ended and takes no more input")
         if self._writer is None or self._writer.is_closed:
             raise InvalidArgument("input", "closed; start the command with open input")
-        if self._supervised is not None and data:
+        if data:
             self._readers_before = await self._supervised.find_readers(self._files)
         return 0 if self._writer.is_closed else self._writer.offer(data)
 
@@ -313,7 +334,7 @@ class HostProcess:
 
     async def is_waiting(self) -> bool:
         """See `Process.is_waiting`."""
-        if self._supervised is None or self._writer is None or self._writer.is_closed or self._ended.done():
+        if self._writer is None or self._writer.is_closed or self._ended.done():
             return False
         readers = await self._supervised.find_readers(self._files)
         # One that was blocked before the last write and has not run since has not seen that input.
@@ -340,29 +361,6 @@ class HostProcess:
         """Call `act` with the process once it has ended."""
         self._ended.add_done_callback(lambda _: act(self))
 
-    def _follow(
-        self, supervised: SupervisedProcess, stdio: "Stdio", command: Command, watch: WatchFunction | None
-    ) -> None:
-        try:
-            self._readers = [PipeReader(stdio.stdout, self._create_callback(self._stdout, OutputStream.STDOUT))]
-            if stdio.stderr >= 0:
-                self._readers.append(PipeReader(stdio.stderr, self._create_callback(self._stderr, OutputStream.STDERR)))
-            if stdio.stdin >= 0:
-                self._writer = PipeWriter(stdio.stdin, command.stdin, keep_open=command.input_open or self._terminal)
-        except OSError as error:
-            supervised.signal(signal.SIGKILL)
-            raise ExecutorUnavailable(f"cannot read the command's output, so it was killed: {error.strerror}") from None
-        stdio.detach()
-        found = map(os.fstat, stdio.child_fds)
-        self._files = tuple((one.st_dev, one.st_ino) for one in found) if self._writer is not None else ()
-        timeout = self._limits.timeout
-        timed_out = (EndReason.TIMED_OUT, f"timed out after {timeout:g} s")
-        self._deadline = self._loop.call_at(self._started_at + timeout, self._stop, *timed_out)
-        supervised.add_done_callback(lambda end: self._on_exit(supervised, end))
-        if watch is not None:
-            on_excess = partial(self._stop, EndReason.LIMIT)
-            self._watch = CallWatch(lambda: watch(supervised), on_excess, delay=_WATCH_DELAY)
-
     def _create_callback(self, capture: HeadTailBuffer, stream: OutputStream) -> Callable[[bytes], bool]:
         rings = [self._rings[key] for key in (OutputStream.BOTH, stream) if key in self._rings]
 
@@ -380,11 +378,11 @@ class HostProcess:
         self._more.set()
         self._more = asyncio.Event()
 
-    def _on_exit(self, supervised: SupervisedProcess, end: ExitStatus) -> None:
-        duration = self._loop.time() - (supervised.ready_at or self._started_at)
-        for pending in (self._deadline, self._stop_task):
-            if pending is not None:
-                pending.cancel()
+    def _on_exit(self, end: ExitStatus) -> None:
+        duration = self._loop.time() - (self._supervised.ready_at or self._started_at)
+        self._deadline.cancel()
+        if self._stop_task is not None:
+            self._stop_task.cancel()
         if self._watch is not None:
             self._watch.close()
         for reader in self._readers:
@@ -407,7 +405,7 @@ class HostProcess:
 
     def _build_result(self, end: ExitStatus, duration: float) -> CommandResult:
         ending, detail = self._ending, self._detail
-        excess = self._supervised.excess if self._supervised else ""
+        excess = self._supervised.excess
         if excess and ending is EndReason.EXITED:
             ending, detail = EndReason.LIMIT, excess
         if end.lost and ending is EndReason.EXITED:
@@ -416,7 +414,7 @@ class HostProcess:
             detail = f"{detail}; some of its processes could not be killed".lstrip("; ")
         code = 128 - end.status if end.status < 0 else end.status
         captured = (self._stdout.to_captured(), self._stderr.to_captured())
-        notes = tuple(self._supervised.notes) if self._supervised else ()
+        notes = tuple(self._supervised.notes)
         return CommandResult(
             code,
             ending,
@@ -434,18 +432,16 @@ class HostProcess:
             self._stop_task = self._loop.create_task(self._terminate())
 
     async def _terminate(self) -> None:
-        if (supervised := self._supervised) is None:
-            return
         if self._limits.grace > 0:
-            supervised.signal(signal.SIGTERM, deep=True)
+            self._supervised.signal(signal.SIGTERM, deep=True)
             # A stopped process would not handle the signal.
-            supervised.signal(signal.SIGCONT, deep=True)
+            self._supervised.signal(signal.SIGCONT, deep=True)
             await asyncio.sleep(self._limits.grace)
         # Repeatedly, because a process that forks while it is killed may leave new children.
         for _ in range(round(_KILL_TIMEOUT / _KILL_INTERVAL)):
-            supervised.signal(signal.SIGKILL)
+            self._supervised.signal(signal.SIGKILL)
             await asyncio.sleep(_KILL_INTERVAL)
-        supervised.abandon()
+        self._supervised.abandon()
 
 
 class Stdio:
