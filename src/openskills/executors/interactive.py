@@ -90,19 +90,13 @@ _MIN_PAUSE, _MAX_PAUSE = 0.004, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessPollResult:
-    """Bytes of the output from `offset` up to `next_offset`; `missed` bytes before them were dropped.
+class ProcessPollResult(ProcessOutput):
+    """Output of a process; `more` means that there is unread output.
 
-    `more` means that there is unread output, `ended` that there will be none after these bytes. `result` is set once
-    the process has exited, in every poll of it from then on.
+    `result` is set once the process has exited, in every poll of it from then on.
     """
 
-    data: bytes
-    offset: int
-    next_offset: int
-    missed: int = 0
     more: bool = False
-    ended: bool = False
     interaction: Interaction | None = None
     result: CommandResult | None = None
 
@@ -167,8 +161,8 @@ class OutputCursor:
             start + left_out,
             start + len(data) - kept_back,
             missed + left_out,
-            more,
             output.ended,
+            more,
             None if more or output.ended else await self._detect_interaction(end),
         )
 

@@ -69,16 +69,20 @@ def encode_call(stdin: bytes, variables: Mapping[str, str], *, live: bool) -> by
     return b"".join((_CALL.pack(_CALL.size + len(lines) + len(stdin), live, len(lines)), lines, stdin))
 
 
-class FrameParser:
-    """Incremental parser for the frames of a response."""
+OutputCallback = Callable[[str, bytes], None]
+"""Called with the name of a stream and its output."""
 
-    def __init__(self) -> None:
+
+class FrameParser:
+    """Incremental parser for the frames of a response, which passes on output as it arrives."""
+
+    def __init__(self, on_output: OutputCallback | None = None) -> None:
         self._unread = b""
         self._parts: dict[bytes, list[bytes]] = {b"o": [], b"e": []}
-        self.new_output: list[tuple[str, bytes]] = []
+        self._on_output = on_output
 
     def feed(self, data: bytes) -> WorkerResult | None:
-        """Parse the next bytes; returns the result at the end. Output is added to `new_output`.
+        """Parse the next bytes; returns the result at the end.
 
         Raises `ValueError` for an invalid response.
         """
@@ -113,7 +117,8 @@ class FrameParser:
                 break
             part = data[start:end]
             self._parts[kind].append(part)
-            self.new_output.append(("stdout" if kind == b"o" else "stderr", part))
+            if self._on_output is not None:
+                self._on_output("stdout" if kind == b"o" else "stderr", part)
             place = end
         self._unread = data[place:]
         return None
@@ -122,9 +127,6 @@ class FrameParser:
         """The error for a response without an end, with the output so far."""
         return WorkerTimeout(b"".join(self._parts[b"o"]), b"".join(self._parts[b"e"]))
 
-
-OutputCallback = Callable[[str, bytes], None]
-"""Called with the name of a stream and its output."""
 
 _CHUNK = 256 * 1024
 _GONE = "the process that served the skill has exited; try again"
@@ -140,7 +142,6 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[WorkerResult] | None = None
         self._frames = FrameParser()
-        self._on_output: OutputCallback | None = None
         self.is_usable = True
         self._loop.add_reader(connection, self._on_readable)
 
@@ -153,7 +154,7 @@ class Worker:
         if not self.is_usable:
             raise ExecutorUnavailable(_GONE)
         answer = self._answer = self._loop.create_future()
-        self._frames, self._on_output = FrameParser(), on_output
+        self._frames = FrameParser(on_output)
 
         def on_deadline() -> None:
             if not answer.done():
@@ -211,10 +212,6 @@ class Worker:
         if not data:
             self.close()
             return
-        if self._on_output is not None:
-            for stream, part in self._frames.new_output:
-                self._on_output(stream, part)
-        self._frames.new_output.clear()
         answer = self._answer
         if ended is not None and answer is not None and not answer.done():
             answer.set_result(ended)
