@@ -135,9 +135,13 @@ _GONE = "the process that served the skill has exited; try again"
 class Worker:
     """A connection to a process that serves one call at a time. It belongs to the event loop that created it."""
 
+    server: "ForkServer"
+    """The fork server that has opened it."""
+
     def __init__(self, number: int, connection: socket.socket) -> None:
         connection.setblocking(False)
         self.number = number
+        self.idle_since = 0.0
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[WorkerResult] | None = None
@@ -345,7 +349,9 @@ class ForkServer:
         self.worker_count += 1
         if self.process.cgroup is not None and limits is not None:
             self.process.cgroup.limit(limits.for_calls(self.worker_count), busy=True)
-        return Worker(self._next, ours)
+        worker = Worker(self._next, ours)
+        worker.server = self
+        return worker
 
     async def kill_worker(self, worker: Worker) -> None:
         """Kill a worker with everything that its call has started; returns when nothing is left."""
@@ -417,15 +423,6 @@ _MAX_CHANGES = 3
 _CLOSING = "the skill is being closed; try again"
 
 
-@dataclass(slots=True)
-class _WorkerLease:
-    """A worker with its fork server."""
-
-    server: ForkServer
-    worker: Worker
-    idle_since: float = 0.0
-
-
 class WorkerPool:
     """Serves the calls of one skill, up to `max_workers` at a time. It belongs to the event loop that uses it first.
 
@@ -451,11 +448,11 @@ class WorkerPool:
         self._server: ForkServer | None = None
         self._servers: set[ForkServer] = set()
         self._start_lock = asyncio.Lock()
-        self._idle: deque[_WorkerLease] = deque()
+        self._idle: deque[Worker] = deque()
         self.worker_count = 0
         """The current number of workers."""
-        self._waiters: deque[asyncio.Future[_WorkerLease]] = deque()
-        self._worker_tasks: set[asyncio.Task[_WorkerLease]] = set()
+        self._waiters: deque[asyncio.Future[Worker]] = deque()
+        self._worker_tasks: set[asyncio.Task[Worker]] = set()
         self._refresh_tasks: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -486,34 +483,34 @@ class WorkerPool:
         self._quiet.clear()
         try:
             for _ in range(_MAX_CHANGES):
-                lease = await self._acquire(deadline)
-                watching = self._watch(lease)
+                worker = await self._acquire(deadline)
+                watching = self._watch(worker)
                 if on_start is not None:
                     on_start()
                 try:
-                    ended = await lease.worker.call(message, deadline, on_output)
+                    ended = await worker.call(message, deadline, on_output)
                 except BaseException as error:
-                    excess = lease.server.process.excess if isinstance(error, ExecutorUnavailable) else ""
-                    await self._kill_shielded(lease)
+                    excess = worker.server.process.excess if isinstance(error, ExecutorUnavailable) else ""
+                    await self._kill_shielded(worker)
                     if excess:
                         raise LimitExceeded(excess) from None
                     raise
                 finally:
                     watching.close()
-                if ended.returncode == -signal.SIGKILL and (excess := lease.server.process.excess):
+                if ended.returncode == -signal.SIGKILL and (excess := worker.server.process.excess):
                     # It reported the end of the call before the kernel had killed it, too.
-                    await self._kill_shielded(lease)
+                    await self._kill_shielded(worker)
                     raise LimitExceeded(excess)
                 if ended.stale:
-                    if lease.server.generation == self._generation:
+                    if worker.server.generation == self._generation:
                         self.renew()
-                    self._discard(lease)
+                    self._discard(worker)
                     continue
                 if ended.clean:
-                    self._release(lease)
+                    self._release(worker)
                 else:
                     # It left changes that cannot be undone.
-                    spawn_task(self._kill(lease), self._tasks)
+                    spawn_task(self._kill(worker), self._tasks)
                 return ended
             raise ExecutorUnavailable("the script keeps changing; try again")
         finally:
@@ -521,12 +518,12 @@ class WorkerPool:
             if not self._calls:
                 self._quiet.set()
 
-    def _watch(self, lease: _WorkerLease) -> CallWatch:
+    def _watch(self, worker: Worker) -> CallWatch:
         # The calls of a shared fork server can only be measured together.
-        calls = 1 if self._dedicated else lease.server.worker_count
+        calls = 1 if self._dedicated else worker.server.worker_count
         return CallWatch(
-            lambda: watch(lease.server.process.pid, self._limits.for_calls(calls)),
-            lambda message: lease.worker.fail(LimitExceeded(message)),
+            lambda: watch(worker.server.process.pid, self._limits.for_calls(calls)),
+            lambda message: worker.fail(LimitExceeded(message)),
         )
 
     def renew(self) -> None:
@@ -551,7 +548,7 @@ class WorkerPool:
             server.generation = self._generation
             if self._dedicated:
                 self.worker_count += 1
-                self._release(_WorkerLease(server, server.open_worker(self._limits)))
+                self._release(server.open_worker(self._limits))
             else:
                 self._server = server
 
@@ -577,19 +574,19 @@ class WorkerPool:
         if starting:
             await asyncio.wait(starting)
 
-    async def _acquire(self, deadline: float | None) -> _WorkerLease:
+    async def _acquire(self, deadline: float | None) -> Worker:
         if self._closed:
             raise ExecutorUnavailable(_CLOSING)
         while self._idle:
             # The one that has been idle the longest: its next process is certainly ready.
-            lease = self._idle.popleft()
-            if lease.worker.is_usable and not self._is_stale(lease):
-                return lease
-            self._discard(lease)
+            worker = self._idle.popleft()
+            if worker.is_usable and not self._is_stale(worker):
+                return worker
+            self._discard(worker)
         if self.worker_count < self._max_workers:
             self._start_worker()
         # Workers are handed over in order: otherwise a caller in a loop could always be first.
-        waiter: asyncio.Future[_WorkerLease] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
             async with asyncio.timeout_at(deadline):
@@ -604,7 +601,7 @@ class WorkerPool:
                 "timed out waiting for a free worker of the skill; the call was not started"
             ) from None
 
-    def _next_waiter(self) -> "asyncio.Future[_WorkerLease] | None":
+    def _next_waiter(self) -> "asyncio.Future[Worker] | None":
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -620,15 +617,14 @@ class WorkerPool:
         """Start a worker for the longest waiting call, or the next one if that has timed out."""
         self.worker_count += 1
 
-        async def open_worker() -> _WorkerLease:
-            server = await self._get_server()
-            return _WorkerLease(server, server.open_worker(self._limits))
+        async def open_worker() -> Worker:
+            return (await self._get_server()).open_worker(self._limits)
 
         task = asyncio.get_running_loop().create_task(open_worker())
         self._worker_tasks.add(task)
         task.add_done_callback(self._on_worker_started)
 
-    def _on_worker_started(self, task: asyncio.Task[_WorkerLease]) -> None:
+    def _on_worker_started(self, task: asyncio.Task[Worker]) -> None:
         self._worker_tasks.discard(task)
         error = ExecutorUnavailable(_CLOSING) if task.cancelled() else task.exception()
         waiter = None if self._closed and error is None else self._next_waiter()
@@ -665,19 +661,19 @@ class WorkerPool:
         self._servers.discard(server)
         await server.close()
 
-    def _is_stale(self, lease: _WorkerLease) -> bool:
-        return not lease.server.is_usable or lease.server.generation != self._generation
+    def _is_stale(self, worker: Worker) -> bool:
+        return not worker.server.is_usable or worker.server.generation != self._generation
 
-    def _release(self, lease: _WorkerLease) -> None:
-        if self._closed or self._is_stale(lease):
-            self._discard(lease)
+    def _release(self, worker: Worker) -> None:
+        if self._closed or self._is_stale(worker):
+            self._discard(worker)
             return
         if (waiter := self._next_waiter()) is not None:
-            waiter.set_result(lease)
+            waiter.set_result(worker)
             return
         loop = asyncio.get_running_loop()
-        lease.idle_since = loop.time()
-        self._idle.append(lease)
+        worker.idle_since = loop.time()
+        self._idle.append(worker)
         if self._timer is None:
             self._timer = loop.call_later(self._idle_timeout, self._evict_idle)
 
@@ -692,23 +688,23 @@ class WorkerPool:
             server, self._server = self._server, None
             spawn_task(self._close_server(server), self._tasks)
 
-    def _discard(self, lease: _WorkerLease) -> None:
+    def _discard(self, worker: Worker) -> None:
         """Close an idle worker, and its fork server if that is unused now."""
-        lease.server.release_worker(lease.worker)
-        if lease.server.worker_count == 0 and lease.server is not self._server:
-            spawn_task(self._close_server(lease.server), self._tasks)
+        worker.server.release_worker(worker)
+        if worker.server.worker_count == 0 and worker.server is not self._server:
+            spawn_task(self._close_server(worker.server), self._tasks)
         self._free_place()
 
-    async def _kill(self, lease: _WorkerLease) -> None:
+    async def _kill(self, worker: Worker) -> None:
         try:
             if self._dedicated:
-                lease.worker.close()
-                await self._close_server(lease.server)
+                worker.close()
+                await self._close_server(worker.server)
             else:
-                await lease.server.kill_worker(lease.worker)
+                await worker.server.kill_worker(worker)
         finally:
             self._free_place()
 
-    async def _kill_shielded(self, lease: _WorkerLease) -> None:
+    async def _kill_shielded(self, worker: Worker) -> None:
         """Kill a worker completely even if the caller is cancelled meanwhile."""
-        await shield_until_done(spawn_task(self._kill(lease), self._tasks))
+        await shield_until_done(spawn_task(self._kill(worker), self._tasks))
