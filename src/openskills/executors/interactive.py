@@ -28,7 +28,7 @@ from openskills.executors.spec import (
     count_partial_end,
     count_partial_start,
 )
-from openskills.executors.supervisor import retrieve_exception
+from openskills.executors.supervisor import retrieve_exception, spawn_task
 from openskills.executors.terminal import ScreenView, ScreenViewer
 
 WINDOW = 16 * 1024
@@ -252,6 +252,9 @@ def _now() -> float:
 
 
 class _ProcessEntry:
+    final: asyncio.Task[CommandResult]
+    expiry: asyncio.Task[None]
+
     def __init__(self, process: Process, owner: ProcessOwner, terminal: TerminalSize | None) -> None:
         self.process = process
         self.owner = owner
@@ -262,11 +265,9 @@ class _ProcessEntry:
         self.started_at = self.used_at = _now()
         self.ended_at: float | None = None
         self.expiry_reason = ""
-        self.timer: asyncio.TimerHandle | None = None
-        self.final: asyncio.Task[CommandResult] | None = None
 
     async def result(self) -> CommandResult:
-        return await (asyncio.shield(self.final) if self.final else self.process.wait())
+        return await asyncio.shield(self.final)
 
     async def write(self, data: bytes, wait: float) -> int:
         deadline = _now() + wait
@@ -283,11 +284,6 @@ class _ProcessEntry:
                 self.cursor.record_input(data[:taken], printed)
         return taken
 
-    def expire(self, why: str) -> None:
-        self.expiry_reason = why
-        self.killing = asyncio.get_running_loop().create_task(self.process.kill())
-        self.killing.add_done_callback(retrieve_exception)
-
 
 class ProcessTable:
     """The interactive processes of a host. It belongs to one event loop."""
@@ -296,6 +292,7 @@ class ProcessTable:
         self._limits = limits or ProcessLimits()
         self._entries: dict[str, _ProcessEntry] = {}
         self._starting: list[ProcessOwner] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     async def start(self, begin: ProcessStarter, command: Command, owner: ProcessOwner) -> str:
@@ -315,9 +312,8 @@ class ProcessTable:
         identity = secrets.token_hex(16)
         entry = _ProcessEntry(process, owner, command.terminal)
         self._entries[identity] = entry
-        entry.final = asyncio.get_running_loop().create_task(self._wait_for_end(identity, entry))
-        entry.final.add_done_callback(retrieve_exception)
-        self._schedule_expiry(identity, entry)
+        entry.final = spawn_task(self._wait_for_end(entry), self._tasks)
+        entry.expiry = spawn_task(self._expire(identity, entry), self._tasks)
         return identity
 
     def has_process(self, identity: str, owner: ProcessOwner) -> bool:
@@ -349,8 +345,7 @@ class ProcessTable:
         self._closed = True
         entries, self._entries = list(self._entries.values()), {}
         for entry in entries:
-            if entry.timer is not None:
-                entry.timer.cancel()
+            entry.expiry.cancel()
         await asyncio.gather(*(entry.process.kill() for entry in entries), return_exceptions=True)
         await asyncio.gather(*(entry.result() for entry in entries), return_exceptions=True)
 
@@ -366,48 +361,33 @@ class ProcessTable:
         """The owner of each process that is starting or running."""
         return [*self._starting, *(entry.owner for entry in self._entries.values() if entry.ended_at is None)]
 
-    async def _wait_for_end(self, identity: str, entry: _ProcessEntry) -> CommandResult:
+    async def _wait_for_end(self, entry: _ProcessEntry) -> CommandResult:
         try:
             ended = await entry.process.wait()
         finally:
             entry.ended_at = _now()
-            if identity in self._entries:
-                self._schedule_expiry(identity, entry)
-                done = [(one.ended_at, name) for name, one in self._entries.items() if one.ended_at is not None]
-                for _, name in sorted(done)[: max(len(done) - self._limits.max_ended, 0)]:
-                    self._forget(name)
+            done = [(one.ended_at, name) for name, one in self._entries.items() if one.ended_at is not None]
+            for _, name in sorted(done)[: max(len(done) - self._limits.max_ended, 0)]:
+                self._entries.pop(name).expiry.cancel()
         expired = entry.expiry_reason and ended.ending is EndReason.KILLED
         return replace(ended, detail=entry.expiry_reason) if expired else ended
 
-    def _schedule_expiry(self, identity: str, entry: _ProcessEntry) -> None:
-        if entry.timer is not None:
-            entry.timer.cancel()
-        due = self._compute_expiry(entry)[0]
-        entry.timer = asyncio.get_running_loop().call_at(due, self._on_expiry_timer, identity, entry)
-
-    def _compute_expiry(self, entry: _ProcessEntry) -> tuple[float, str]:
-        limits = self._limits
-        if entry.ended_at is not None:
-            return entry.ended_at + limits.ended_ttl, ""
-        idle, lifetime = limits.idle_timeout, limits.max_lifetime
-        return min(
-            (entry.used_at + idle, f"killed after {idle:g} s without a poll or input"),
-            (entry.started_at + lifetime, f"killed after {lifetime:g} s, the maximum lifetime"),
-        )
-
-    def _on_expiry_timer(self, identity: str, entry: _ProcessEntry) -> None:
-        due, why = self._compute_expiry(entry)
-        if due > _now():
-            self._schedule_expiry(identity, entry)
-        elif entry.ended_at is not None:
-            self._forget(identity)
-        elif not entry.expiry_reason:
-            entry.expire(why)
-
-    def _forget(self, identity: str) -> None:
-        timer = self._entries.pop(identity).timer
-        if timer is not None:
-            timer.cancel()
+    async def _expire(self, identity: str, entry: _ProcessEntry) -> None:
+        """Kill a process that nobody uses any more, and forget its result some time after the end."""
+        idle, lifetime = self._limits.idle_timeout, self._limits.max_lifetime
+        while not entry.final.done():
+            due, why = min(
+                (entry.used_at + idle, f"killed after {idle:g} s without a poll or input"),
+                (entry.started_at + lifetime, f"killed after {lifetime:g} s, the maximum lifetime"),
+            )
+            if due <= _now():
+                entry.expiry_reason = why
+                spawn_task(entry.process.kill(), self._tasks)
+                await asyncio.wait([entry.final])
+            else:
+                await asyncio.wait([entry.final], timeout=due - _now())
+        await asyncio.sleep(self._limits.ended_ttl)
+        self._entries.pop(identity, None)
 
 
 class OwnedProcesses:
