@@ -620,12 +620,9 @@ class WorkerPool:
         async def open_worker() -> Worker:
             return (await self._get_server()).open_worker(self._limits)
 
-        task = asyncio.get_running_loop().create_task(open_worker())
-        self._worker_tasks.add(task)
-        task.add_done_callback(self._on_worker_started)
+        spawn_task(open_worker(), self._worker_tasks).add_done_callback(self._on_worker_started)
 
     def _on_worker_started(self, task: asyncio.Task[Worker]) -> None:
-        self._worker_tasks.discard(task)
         error = ExecutorUnavailable(_CLOSING) if task.cancelled() else task.exception()
         waiter = None if self._closed and error is None else self._next_waiter()
         if error is not None:
