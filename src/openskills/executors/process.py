@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Self
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.protocol import Process
@@ -229,7 +230,59 @@ WatchFunction = Callable[[SupervisedProcess], Awaitable[str]]
 """Watches a running command; returns the reason when it has to be killed."""
 
 
-class HostProcess:
+class CapturedProcess:
+    """What every `Process` of this machine does: keep output for readers, and resolve `_ended` with the result."""
+
+    def __init__(self, command: Command) -> None:
+        size = command.limits.output_bytes
+        interactive = command.readable or command.input_open or command.terminal is not None
+        kept = tuple(OutputStream) if command.readable else (OutputStream.BOTH,) if interactive else ()
+        self.id = secrets.token_hex(8)
+        self._captures = {stream: HeadTailBuffer(size) for stream in (OutputStream.STDOUT, OutputStream.STDERR)}
+        self._rings = {stream: RingBuffer(size) for stream in kept}
+        self._more = asyncio.Event()
+        self._ended: asyncio.Future[CommandResult] = asyncio.get_running_loop().create_future()
+
+    async def read(
+        self, offset: int, *, wait: float = 0.0, limit: int = 65536, stream: OutputStream = OutputStream.BOTH
+    ) -> ProcessOutput:
+        """See `Process.read`."""
+        ring = self._rings.get(stream)
+        if ring is None:
+            raise InvalidArgument("process", "not started with readable output; wait for its result")
+        if offset < 0:
+            raise InvalidArgument("offset", f"{offset} is negative")
+        if wait > 0 and not self._ended.done():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    while offset >= ring.total and not self._ended.done():
+                        await self._more.wait()
+        return ring.read(offset, limit, ended=self._ended.done())
+
+    async def wait(self) -> CommandResult:
+        """See `Process.wait`."""
+        return await asyncio.shield(self._ended)
+
+    def add_done_callback(self, act: Callable[[Self], None]) -> None:
+        """Call `act` with the process once it has ended."""
+        self._ended.add_done_callback(lambda _: act(self))
+
+    def _add_output(self, stream: OutputStream, data: bytes) -> bool:
+        """Keep output; returns whether bytes are being dropped."""
+        self._captures[stream].add(data)
+        for key in (OutputStream.BOTH, stream):
+            if key in self._rings:
+                self._rings[key].add(data)
+        if self._rings:
+            self._wake_readers()
+        return self._captures[stream].is_full
+
+    def _wake_readers(self) -> None:
+        self._more.set()
+        self._more = asyncio.Event()
+
+
+class HostProcess(CapturedProcess):
     """A command that runs on this machine. Implements `Process`."""
 
     def __init__(
@@ -240,31 +293,21 @@ class HostProcess:
         started_at: float,
         watch: WatchFunction | None,
     ) -> None:
-        self.id = secrets.token_hex(8)
+        super().__init__(command)
         self._loop = asyncio.get_running_loop()
         self._limits = command.limits
         self._terminal = command.terminal is not None
         self._started_at = started_at
         self._supervised = supervised
-        self._stdout = HeadTailBuffer(self._limits.output_bytes)
-        self._stderr = HeadTailBuffer(self._limits.output_bytes)
-        interactive = command.readable or command.input_open or self._terminal
-        streams = (
-            *((OutputStream.BOTH,) if interactive else ()),
-            *((OutputStream.STDOUT, OutputStream.STDERR) if command.readable else ()),
-        )
-        self._rings = {stream: RingBuffer(self._limits.output_bytes) for stream in streams}
-        self._more = asyncio.Event()
-        self._ended: asyncio.Future[CommandResult] = self._loop.create_future()
         self._ending = EndReason.EXITED
         self._detail = ""
         self._writer: PipeWriter | None = None
         self._readers_before: Mapping[str, int] = {}
         self._stop_task: asyncio.Task[None] | None = None
         try:
-            self._readers = [PipeReader(stdio.stdout, self._create_callback(self._stdout, OutputStream.STDOUT))]
+            self._readers = [PipeReader(stdio.stdout, partial(self._add_output, OutputStream.STDOUT))]
             if stdio.stderr >= 0:
-                self._readers.append(PipeReader(stdio.stderr, self._create_callback(self._stderr, OutputStream.STDERR)))
+                self._readers.append(PipeReader(stdio.stderr, partial(self._add_output, OutputStream.STDERR)))
             if stdio.stdin >= 0:
                 self._writer = PipeWriter(stdio.stdin, command.stdin, keep_open=command.input_open or self._terminal)
         except OSError as error:
@@ -316,22 +359,6 @@ class HostProcess:
         else:
             self._writer.finish()
 
-    async def read(
-        self, offset: int, *, wait: float = 0.0, limit: int = 65536, stream: OutputStream = OutputStream.BOTH
-    ) -> ProcessOutput:
-        """See `Process.read`."""
-        ring = self._rings.get(stream)
-        if ring is None:
-            raise InvalidArgument("process", "not started with readable output; wait for its result")
-        if offset < 0:
-            raise InvalidArgument("offset", f"{offset} is negative")
-        if wait > 0 and not self._ended.done():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    while offset >= ring.total and not self._ended.done():
-                        await self._more.wait()
-        return ring.read(offset, limit, ended=self._ended.done())
-
     async def is_waiting(self) -> bool:
         """See `Process.is_waiting`."""
         if self._writer is None or self._writer.is_closed or self._ended.done():
@@ -353,31 +380,6 @@ class HostProcess:
         self._stop(EndReason.KILLED, "killed by request")
         await self.wait()
 
-    async def wait(self) -> CommandResult:
-        """See `Process.wait`."""
-        return await asyncio.shield(self._ended)
-
-    def add_done_callback(self, act: Callable[["HostProcess"], None]) -> None:
-        """Call `act` with the process once it has ended."""
-        self._ended.add_done_callback(lambda _: act(self))
-
-    def _create_callback(self, capture: HeadTailBuffer, stream: OutputStream) -> Callable[[bytes], bool]:
-        rings = [self._rings[key] for key in (OutputStream.BOTH, stream) if key in self._rings]
-
-        def on_output(data: bytes) -> bool:
-            capture.add(data)
-            for ring in rings:
-                ring.add(data)
-            if self._rings:
-                self._wake_readers()
-            return capture.is_full
-
-        return on_output
-
-    def _wake_readers(self) -> None:
-        self._more.set()
-        self._more = asyncio.Event()
-
     def _on_exit(self, end: ExitStatus) -> None:
         duration = self._loop.time() - (self._supervised.ready_at or self._started_at)
         self._deadline.cancel()
@@ -396,7 +398,10 @@ class HostProcess:
             if fault is not None:
                 message = f"cannot read the output of the command, which has ended: {fault.strerror}"
             else:
-                said = self._stderr.to_captured().text().strip()[-_EXCERPT:] or f"exit status {end.status}"
+                said = (
+                    self._captures[OutputStream.STDERR].to_captured().text().strip()[-_EXCERPT:]
+                    or f"exit status {end.status}"
+                )
                 message = f"the isolation could not be set up, and nothing was run: {said}"
             self._ended.set_exception(ExecutorUnavailable(message))
             # Keep asyncio from logging it if nothing awaits the result.
@@ -413,7 +418,7 @@ class HostProcess:
         if not end.clean:
             detail = f"{detail}; some of its processes could not be killed".lstrip("; ")
         code = 128 - end.status if end.status < 0 else end.status
-        captured = (self._stdout.to_captured(), self._stderr.to_captured())
+        captured = (capture.to_captured() for capture in self._captures.values())
         notes = tuple(self._supervised.notes)
         return CommandResult(
             code,
