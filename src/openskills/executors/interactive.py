@@ -398,12 +398,7 @@ class OwnedProcesses:
         self._owner = owner
 
     async def poll(
-        self,
-        identity: str,
-        *,
-        wait: float = WAIT,
-        limit: int = LIMIT,
-        offset: int | None = None,
+        self, identity: str, *, wait: float = WAIT, limit: int = LIMIT, offset: int | None = None
     ) -> ProcessPollResult:
         """The output since the last poll or, with `offset`, from that byte on, without affecting other polls.
 
