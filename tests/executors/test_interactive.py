@@ -5,7 +5,7 @@ import gc
 import re
 import time
 import weakref
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from openskills.executors.interactive import (
     detect_interaction,
 )
 from openskills.executors.policy import CommandPolicy
+from openskills.executors.protocol import Process
 from openskills.executors.requests import RunRequest, RunResult
 from openskills.executors.spec import Command, EndReason, Limits, TerminalSize
 from openskills.executors.staging.outputs import OutputSpec
@@ -35,6 +36,11 @@ from tests.executors.running import TIMEOUT, Starter, alive, eventually, shell, 
 
 ME = ProcessOwner("app", "ann", "session", "agent")
 TTY = TerminalSize()
+
+
+def talkative(commands: Starter, command: Command) -> Callable[[], Awaitable[Process]]:
+    """Starts a command as interactive ones are started."""
+    return lambda: commands.start(replace(command, input_open=True, readable=True))
 
 
 class Table:
@@ -48,7 +54,7 @@ class Table:
 
     async def start(self, script: str, *, terminal: TerminalSize | None = None, limits: Limits | None = None) -> str:
         command = Command(shell(script), terminal=terminal, limits=limits or Limits(grace=0.1))
-        return await self.processes.start(self._commands.start, command, ME)
+        return await self.processes.start(talkative(self._commands, command), ME, terminal)
 
     async def type(self, identity: str, text: bytes, *, submit: bool = True) -> None:
         """Write as a model would, and keep what came back."""
@@ -365,17 +371,17 @@ async def test_one_owner_cannot_take_the_place_of_all(tmp_path: Path) -> None:
     async with starter(tmp_path) as commands:
         processes = ProcessTable(ProcessLimits(max_running=3, max_per_owner=1))
         command = Command(shell("read"))
-        await processes.start(commands.start, command, ME)
+        await processes.start(talkative(commands, command), ME)
         with pytest.raises(TooManyRequests):
-            await processes.start(commands.start, command, ME)
-        await processes.start(commands.start, command, replace(ME, user="bob"))
+            await processes.start(talkative(commands, command), ME)
+        await processes.start(talkative(commands, command), replace(ME, user="bob"))
         await processes.close()
 
 
 async def test_a_command_that_cannot_be_started_takes_no_place(tmp_path: Path) -> None:
     async with table(tmp_path, ProcessLimits(max_running=1)) as here, starter(tmp_path) as commands:
         with pytest.raises(InvalidArgument):
-            await here.processes.start(commands.start, Command(("no-such-program",)), ME)
+            await here.processes.start(talkative(commands, Command(("no-such-program",))), ME)
         await here.start("read")
 
 

@@ -78,9 +78,10 @@ async def workspace(directory: Path, backend: Backend) -> AsyncGenerator[Workspa
 @asynccontextmanager
 async def talk(where: Workspace, argv: tuple[str, ...], *, terminal: bool = False) -> AsyncGenerator[Talk]:
     table = ProcessTable()
-    command = Command(argv, terminal=TerminalSize() if terminal else None)
+    size = TerminalSize() if terminal else None
+    command = Command(argv, terminal=size, input_open=True, readable=True)
     try:
-        yield Talk(table, await table.start(where.start, command, ME))
+        yield Talk(table, await table.start(lambda: where.start(command), ME, size))
     finally:
         await table.close()
 
@@ -131,7 +132,8 @@ async def main(me=ProcessOwner("app", "ann", "session", "agent")):
     async with open_executor(sys.argv[1], settings) as executor:
         workspace, table = await executor.open("key"), ProcessTable()
         for terminal in (None, TerminalSize()):
-            identity = await table.start(workspace.start, Command(("cat",), terminal=terminal), me)
+            command = Command(("cat",), terminal=terminal, input_open=True, readable=True)
+            identity = await table.start(lambda: workspace.start(command), me, terminal)
             await OwnedProcesses(table, me).poll(identity, wait=1000)
             for line in ("one", "two"):
                 poll = (await OwnedProcesses(table, me).write(identity, line.encode(), submit=True, wait=1000)).poll
@@ -163,10 +165,10 @@ def test_it_also_returns_for_an_ordinary_user(name: str, require_program: Requir
 async def test_a_warm_command_is_seen_to_wait_as_well(tmp_path: Path) -> None:
     async with workspace(tmp_path, LocalBackend()) as where:
         await where.write("work/loop.py", PYTHON.encode())
-        command = Command(("python3", "-u", "work/loop.py"), warm=("json",))
+        command = Command(("python3", "-u", "work/loop.py"), warm=("json",), input_open=True, readable=True)
         table = ProcessTable()
         try:
-            here = Talk(table, await table.start(where.start, command, ME))
+            here = Talk(table, await table.start(lambda: where.start(command), ME))
             await here.poll()
             assert [(await here.say(f"line {number}")).output for number in range(3)] == [
                 f"LINE {number}\n" for number in range(3)

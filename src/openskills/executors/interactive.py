@@ -20,7 +20,6 @@ from openskills.executors.protocol import Process
 from openskills.executors.records.journal import result_to_json
 from openskills.executors.requests import RunRequest, RunResult
 from openskills.executors.spec import (
-    Command,
     CommandResult,
     EndReason,
     ProcessOutput,
@@ -209,9 +208,6 @@ LIMIT = 64 * 1024
 _WRITE_RETRY_DELAY = 0.01
 _NEWLINE, _ENTER = b"\n", b"\r"
 
-ProcessStarter = Callable[[Command], Awaitable[Process]]
-"""Starts a command: `Workspace.start`."""
-
 
 @dataclass(frozen=True, slots=True)
 class ProcessOwner:
@@ -295,22 +291,24 @@ class ProcessTable:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    async def start(self, begin: ProcessStarter, command: Command, owner: ProcessOwner) -> str:
-        """Start a command with open input, and return its id.
+    async def start(
+        self, begin: Callable[[], Awaitable[Process]], owner: ProcessOwner, terminal: TerminalSize | None = None
+    ) -> str:
+        """Let `begin` start a command with open input and readable output, and return its id.
 
         Raises `TooManyRequests` if a limit is reached, and whatever `begin` raises.
         """
         self._check_capacity(owner)
         self._starting.append(owner)
         try:
-            process = await begin(replace(command, input_open=True, readable=True))
+            process = await begin()
         finally:
             self._starting.remove(owner)
         if self._closed:
             await process.kill()
             raise ExecutorUnavailable("the process table was closed while the command started")
         identity = secrets.token_hex(16)
-        entry = _ProcessEntry(process, owner, command.terminal)
+        entry = _ProcessEntry(process, owner, terminal)
         self._entries[identity] = entry
         entry.final = spawn_task(self._wait_for_end(entry), self._tasks)
         entry.expiry = spawn_task(self._expire(identity, entry), self._tasks)
@@ -500,13 +498,11 @@ class InteractiveCommands(OwnedProcesses):
         """
         begun: list[ActiveCommand] = []
 
-        async def begin(command: Command) -> Process:
-            del command  # the runner builds it from the request
+        async def begin() -> Process:
             begun.append(await self._runner.start(replace(request, input_open=True, readable=True)))
             return begun[0].process
 
-        wanted = Command(("interactive",), terminal=request.terminal)
-        identity = await self._processes.start(begin, wanted, self._owner)
+        identity = await self._processes.start(begin, self._owner, request.terminal)
         # Outputs are collected when the command ends, even if nothing awaits the result.
         result = asyncio.get_running_loop().create_task(self._runner.finish(begun[0]))
         result.add_done_callback(retrieve_exception)
