@@ -119,8 +119,7 @@ class CommandRunner:
 
     def __init__(self, workspace: Workspace, executor: Executor, scope: Scope, settings: Settings, *, key: str) -> None:
         self.key = key
-        self.workspace = workspace
-        """The workspace in which commands run."""
+        self._workspace = workspace
         self._executor = executor
         self._scope = scope
         self._who = AuditSubject(scope.app, scope.user, scope.session)
@@ -144,6 +143,11 @@ class CommandRunner:
         self._token: object = None
         self.notes: list[str] = []
         self._guard: Callable[[], Awaitable[None]] | None = None
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace in which commands run."""
+        return self._workspace
 
     @property
     def has_journal(self) -> bool:
@@ -208,7 +212,7 @@ class CommandRunner:
                 await self._starts.wait_idle()
 
                 async def replace_snapshot() -> None:
-                    self._staged_at[name] = await self.workspace.stage(snapshot)
+                    self._staged_at[name] = await self._workspace.stage(snapshot)
                     self._snapshots[name] = snapshot
                     self._staged_as_of[name] = as_of
 
@@ -234,10 +238,10 @@ class CommandRunner:
         own = self._directories[skill] / VENV
         if not (declared.packages or options.packages or options.venv or own.is_dir()):
             return ProvidedPackages(warnings=declared.warnings)
-        venv, warnings = find_venv(options.venv, own, self.workspace, self._settings)
+        venv, warnings = find_venv(options.venv, own, self._workspace, self._settings)
         # A virtual environment has what the skill declares.
         wanted = options.packages if venv else options.packages | declared.packages
-        where = (self.workspace, self._settings, self._rules.index)
+        where = (self._workspace, self._settings, self._rules.index)
         found = await find_packages(wanted, *where)
         if found is None and not venv and declared.packages:
             reason = await self._check_install(snapshot, declared, options.install)
@@ -279,7 +283,7 @@ class CommandRunner:
 
     def _audit_install(self, snapshot: SkillSnapshot, packages: PackageSet) -> audit.AuditRun:
         command = Command(("install", *str(packages).split(", ")), skill=snapshot.name)
-        isolation = self.workspace.isolation
+        isolation = self._workspace.isolation
         return audit.AuditRun(secrets.token_hex(8), self._who, command, isolation, digest=snapshot.digest)
 
     async def _find_declared(self, skill: str, digest: str, script: str | None) -> DeclaredPackages:
@@ -296,7 +300,7 @@ class CommandRunner:
 
     async def _read_skill_file(self, skill: str, name: str) -> bytes | None:
         try:
-            async with self.workspace.open(f"{SKILLS}/{skill}/{name}") as reading:
+            async with self._workspace.open(f"{SKILLS}/{skill}/{name}") as reading:
                 size = reading.info.size
                 if size <= MAX_FILE:
                     return b"".join([chunk async for chunk in reading.chunks])
@@ -352,7 +356,7 @@ class CommandRunner:
         finally:
             self._log.write(audit.build_end_record(started.run, ended, [artifact.ref for artifact in kept]))
         if started.request.editor_text is not None:
-            await self.workspace.remove(f"{EDITOR_DIRECTORY}/{started.run.id}")
+            await self._workspace.remove(f"{EDITOR_DIRECTORY}/{started.run.id}")
         snapshot = self._snapshots.get(started.request.skill or "")
         command = started.run.command
         # Copies for other agents share the notes.
@@ -360,7 +364,7 @@ class CommandRunner:
         self.notes.clear()
         return RunResult(
             ended,
-            self.workspace.isolation,
+            self._workspace.isolation,
             started.run.id,
             digest=started.run.digest,
             output_files=tuple(collected.files),
@@ -380,8 +384,8 @@ class CommandRunner:
         """Kill what runs in the workspace and release it, after its last user. Its files are kept."""
         if self._users is not None and not self._users.remove(self._token):
             return
-        with span("workspace.cleanup", {"workspace.id": self.workspace.id}):
-            await self.workspace.close()
+        with span("workspace.cleanup", {"workspace.id": self._workspace.id}):
+            await self._workspace.close()
         self._replay.close()
 
     async def _run(self, request: RunRequest) -> RunResult:
@@ -427,7 +431,7 @@ class CommandRunner:
         secret = {name: value for name, value in self._rules.values.items() if name in request.secrets}
         env = dict.fromkeys(map(str, request.env), "")
         command = Command(argv, skill=request.skill, cwd=request.cwd, env=env, secrets=secret, network=request.network)
-        isolation, id_ = self.workspace.isolation, request.request_id or ""
+        isolation, id_ = self._workspace.isolation, request.request_id or ""
         return audit.AuditRun(secrets.token_hex(8), self._who, command, isolation, request_id=id_)
 
     @contextmanager
@@ -453,7 +457,7 @@ class CommandRunner:
                 staged: list[StagedInput] = []
                 if request.inputs:
                     staged = await stage_inputs(
-                        self.workspace,
+                        self._workspace,
                         request.inputs,
                         scope=self._scope,
                         artifacts=self._artifacts,
@@ -462,18 +466,18 @@ class CommandRunner:
                         run_dir=command.run_dir,
                     )
                 if request.editor_text is not None:
-                    root, text = self.workspace.root, request.editor_text
+                    root, text = self._workspace.root, request.editor_text
                     files = build_editor_files(text, root=root, run=run.id, env=command.env)
-                    await self.workspace.write(files.text_path, files.text)
-                    await self.workspace.write(files.script_path, files.script, executable=True)
+                    await self._workspace.write(files.text_path, files.text)
+                    await self._workspace.write(files.script_path, files.script, executable=True)
                     command = replace(command, env={**command.env, **files.env})
                 starting.enter_context(self._starts)
             self._log_begin(run, how)
-            mark = await self.workspace.mark() if request.outputs is not None else 0
+            mark = await self._workspace.mark() if request.outputs is not None else 0
             with spans.watch_run(run, request.command) as watched:
                 if self._guard is not None:
                     await self._guard()
-                process = await self.workspace.start(command)
+                process = await self._workspace.start(command)
         if masker := get_masker(command.secrets):
             process = MaskedProcess(process, masker)
         return ActiveCommand(process, run, mark, request, tuple(staged), watched)
@@ -502,9 +506,9 @@ class CommandRunner:
             warm=request.warm if request.warm is not None else self._warm.get(request.skill or ""),
             packages=request.packages,
         )
-        policy, where = self._rules.policy, PolicyContext(self.workspace.root, skill=command.skill)
+        policy, where = self._rules.policy, PolicyContext(self._workspace.root, skill=command.skill)
         if policy.has_lists:
-            found = await find_program(self.workspace, request.command, command, policy.resolve_denied(where))
+            found = await find_program(self._workspace, request.command, command, policy.resolve_denied(where))
             where = PolicyContext(where.root, lambda _: found, where.skill, command.cwd, await self._find_skill_files())
         return replace(command, argv=policy.resolve_argv(request.command, where)), snapshot
 
@@ -525,7 +529,7 @@ class CommandRunner:
 
     async def _list_skill_files(self, name: str, since: int | None) -> Sequence[FileInfo]:
         """The files of a staged skill, without its environment."""
-        listing = await self.workspace.list([f"{SKILLS}/{escape_glob(name)}/**"], since=since, limit=_MAX_FILES)
+        listing = await self._workspace.list([f"{SKILLS}/{escape_glob(name)}/**"], since=since, limit=_MAX_FILES)
         if not listing.complete:
             raise LimitExceeded(f"{SKILLS}/{name} has more than {_MAX_FILES:,} files; remove some")
         return [info for info in listing.files if not info.path.startswith(f"{SKILLS}/{name}/{VENV}/")]
@@ -537,9 +541,9 @@ class CommandRunner:
         if spec is None:
             return OutputCollection((), ()), ()
         run_dir = started.run.command.run_dir
-        collected = await collect_outputs(self.workspace, spec, since=started.mark, run_dir=run_dir)
+        collected = await collect_outputs(self._workspace, spec, since=started.mark, run_dir=run_dir)
         if describe_unmatched(spec.globs, collected.files) and await self._restore_links(started):
-            collected = await collect_outputs(self.workspace, spec, since=started.mark, run_dir=run_dir)
+            collected = await collect_outputs(self._workspace, spec, since=started.mark, run_dir=run_dir)
         if ended.exit_code != 0 or ended.ending is not EndReason.EXITED:
             collected = drop_empty_files(collected)
         if not spec.save or not collected.files:
@@ -548,7 +552,7 @@ class CommandRunner:
             note = "artifacts were not saved: no artifact store is configured"
             return replace(collected, warnings=(*collected.warnings, note)), ()
         kept = await save_outputs(
-            self.workspace, collected.files, self._artifacts, self._scope, prefix=spec.name_template
+            self._workspace, collected.files, self._artifacts, self._scope, prefix=spec.name_template
         )
         return replace(collected, warnings=(*collected.warnings, *kept.warnings)), kept.artifacts
 
@@ -561,11 +565,11 @@ class CommandRunner:
             return False
         # The brackets keep the pattern from being read as `out/`, to which the link leads.
         globs = [f"{SKILLS}/{escape_glob(skill)}/[{name[0]}]{name[1:]}/**" for name in LINKS]
-        if not (await self.workspace.list(globs, since=started.mark, limit=1)).files:
+        if not (await self._workspace.list(globs, since=started.mark, limit=1)).files:
             return False
         argv = ("sh", "-c", _RESTORE_LINKS, "restore-links", *chain.from_iterable(LINKS.items()))
         command = Command(argv, skill=skill, cwd=f"{SKILLS}/{skill}", run_dir=started.run.command.run_dir)
-        process = await self.workspace.start(command)
+        process = await self._workspace.start(command)
         return (await process.wait()).exit_code == 0
 
     def _log_begin(self, run: audit.AuditRun, how: str) -> None:
