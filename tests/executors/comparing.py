@@ -8,11 +8,10 @@ from pathlib import Path
 
 from openskills.executors.bubblewrap.backend import SandboxBackend
 from openskills.executors.spec import Command, CommandResult, Limits
-from openskills.executors.warm import WarmLaunchResult
 from openskills.sync import run
 from tests.conftest import find_program
 from tests.executors.cold_and_warm import FILES, Case
-from tests.executors.warming import Bench, bench
+from tests.executors.warming import Bench, Outcome, bench
 
 EXECUTORS = ("local", "sandbox")
 
@@ -23,7 +22,7 @@ class Pair:
 
     cold: CommandResult
     warm: CommandResult
-    started: WarmLaunchResult
+    started: Outcome
 
 
 def pairs_of(cases: Mapping[str, Case], executor: str, directory: Path) -> Mapping[str, Pair]:

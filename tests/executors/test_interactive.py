@@ -5,7 +5,7 @@ import gc
 import re
 import time
 import weakref
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from openskills.executors.interactive import (
     Interaction,
     InteractiveCommands,
     OutputCursor,
+    OwnedProcesses,
     ProcessLimits,
     ProcessOwner,
     ProcessPollResult,
@@ -26,6 +27,7 @@ from openskills.executors.interactive import (
     detect_interaction,
 )
 from openskills.executors.policy import CommandPolicy
+from openskills.executors.protocol import Process
 from openskills.executors.requests import RunRequest, RunResult
 from openskills.executors.spec import Command, EndReason, Limits, TerminalSize
 from openskills.executors.staging.outputs import OutputSpec
@@ -36,27 +38,33 @@ ME = ProcessOwner("app", "ann", "session", "agent")
 TTY = TerminalSize()
 
 
+def talkative(commands: Starter, command: Command) -> Callable[[], Awaitable[Process]]:
+    """Starts a command as interactive ones are started."""
+    return lambda: commands.start(replace(command, input_open=True, readable=True))
+
+
 class Table:
     """The table under test with what starts its commands."""
 
     def __init__(self, commands: Starter, limits: ProcessLimits | None) -> None:
         self.processes = ProcessTable(limits)
+        self.mine = OwnedProcesses(self.processes, ME)
         self._commands = commands
         self.seen = ""
 
     async def start(self, script: str, *, terminal: TerminalSize | None = None, limits: Limits | None = None) -> str:
         command = Command(shell(script), terminal=terminal, limits=limits or Limits(grace=0.1))
-        return await self.processes.start(self._commands.start, command, ME)
+        return await self.processes.start(talkative(self._commands, command), ME, terminal)
 
     async def type(self, identity: str, text: bytes, *, submit: bool = True) -> None:
         """Write as a model would, and keep what came back."""
-        self.seen += (await self.processes.write(identity, ME, text, submit=submit)).poll.output
+        self.seen += (await self.mine.write(identity, text, submit=submit)).poll.output
 
     async def until(self, identity: str, done: Callable[[str], bool]) -> tuple[str, ProcessPollResult]:
         """Poll until what came in all is enough, or until the end."""
         deadline = time.monotonic() + TIMEOUT
         while True:
-            poll = await self.processes.poll(identity, ME, wait=0.2)
+            poll = await self.mine.poll(identity, wait=0.2)
             self.seen += poll.output
             if done(self.seen) or (poll.status == "exited" and not poll.more) or time.monotonic() > deadline:
                 return self.seen, poll
@@ -75,13 +83,13 @@ async def table(directory: Path, limits: ProcessLimits | None = None) -> AsyncGe
 async def test_a_prompt_comes_once_with_a_hint_and_without_waiting_for_the_whole_time(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("printf 'Name: '; read name; echo hello $name")
-        first = await here.processes.poll(identity, ME, wait=TIMEOUT * 50)
+        first = await here.mine.poll(identity, wait=TIMEOUT * 50)
         assert (first.status, first.output, first.offset, first.next_offset) == ("running", "Name: ", 0, 6)
         assert first.interaction is not None
         assert (first.interaction.kind, first.interaction.hint) == ("prompt", "Name:")
-        again = await here.processes.poll(identity, ME, wait=TIMEOUT * 50)
+        again = await here.mine.poll(identity, wait=TIMEOUT * 50)
         assert (again.output, again.offset, again.interaction) == ("", 6, first.interaction)
-        written = await here.processes.write(identity, ME, b"Bob", submit=True, wait=TIMEOUT)
+        written = await here.mine.write(identity, b"Bob", submit=True, wait=TIMEOUT)
         assert (written.taken, written.offered) == (4, 4)
         assert (written.poll.output, written.poll.status) == ("hello Bob\n", "exited")
         assert written.poll.interaction is None
@@ -93,12 +101,12 @@ async def test_the_result_stays_the_same_in_every_later_poll(tmp_path: Path) -> 
     async with table(tmp_path) as here:
         identity = await here.start("echo over; exit 7")
         _, poll = await here.until(identity, lambda _: False)
-        later = await here.processes.poll(identity, ME)
+        later = await here.mine.poll(identity)
         assert poll.result is not None
         assert (later.status, later.output, later.result) == ("exited", "", poll.result)
         assert (poll.result.exit_code, poll.result.ending) == (7, EndReason.EXITED)
-        assert (await here.processes.poll(identity, ME, offset=0)).output == "over\n"
-        beyond = await here.processes.poll(identity, ME, offset=10**30)
+        assert (await here.mine.poll(identity, offset=0)).output == "over\n"
+        beyond = await here.mine.poll(identity, offset=10**30)
         assert (beyond.output, beyond.offset, beyond.next_offset) == ("", 5, 5)
 
 
@@ -117,26 +125,26 @@ async def test_a_menu_is_a_selection(tmp_path: Path) -> None:
 async def test_nobody_else_can_use_a_process_or_learn_of_it(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("read")
-        processes = here.processes
         unknown = "0" * len(identity)
         with pytest.raises(InvalidArgument) as expected:
-            await processes.poll(unknown, ME)
+            await here.mine.poll(unknown)
         for other in (
             replace(ME, app="x"),
             replace(ME, user="bob"),
             replace(ME, session="x"),
             replace(ME, agent="x"),
         ):
+            others = OwnedProcesses(here.processes, other)
             for call in (
-                processes.poll(identity, other),
-                processes.write(identity, other, b"x"),
-                processes.resize(identity, other, 1, 1),
-                processes.kill(identity, other),
+                others.poll(identity),
+                others.write(identity, b"x"),
+                others.resize(identity, 1, 1),
+                others.kill(identity),
             ):
                 with pytest.raises(InvalidArgument) as refused:
                     await call
                 assert str(refused.value).replace(identity, unknown) == str(expected.value)
-        assert (await processes.poll(identity, ME, wait=0)).status == "running"
+        assert (await here.mine.poll(identity, wait=0)).status == "running"
 
 
 async def test_ctrl_c_stops_the_foreground_job_and_not_the_session(tmp_path: Path) -> None:
@@ -176,7 +184,7 @@ async def test_a_new_size_is_seen_by_the_command(tmp_path: Path) -> None:
         identity = await here.start("stty size; read; stty size", terminal=TerminalSize(30, 100))
         seen, _ = await here.until(identity, lambda seen: "30 100" in seen)
         assert "30 100" in seen
-        await here.processes.resize(identity, ME, 50, 132)
+        await here.mine.resize(identity, 50, 132)
         await here.type(identity, b"")
         seen, _ = await here.until(identity, lambda _: False)
         assert "50 132" in seen
@@ -185,17 +193,17 @@ async def test_a_new_size_is_seen_by_the_command(tmp_path: Path) -> None:
 async def test_the_end_of_input_can_follow_what_is_written(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("cat; echo over")
-        written = await here.processes.write(identity, ME, b"line\n", close=True, wait=TIMEOUT)
+        written = await here.mine.write(identity, b"line\n", close=True, wait=TIMEOUT)
         assert (written.poll.output, written.poll.status) == ("line\nover\n", "exited")
 
 
 async def test_the_end_of_input_waits_for_what_was_not_taken(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("read -r go; cat | wc -c")
-        first = await here.processes.write(identity, ME, b"x" * (1 << 20), close=True, wait=0.1)
+        first = await here.mine.write(identity, b"x" * (1 << 20), close=True, wait=0.1)
         assert first.taken < first.offered
         rest = first.offered - first.taken
-        last = await here.processes.write(identity, ME, b"\n" + b"x" * rest, close=True, wait=TIMEOUT)
+        last = await here.mine.write(identity, b"\n" + b"x" * rest, close=True, wait=TIMEOUT)
         seen, _ = await here.until(identity, lambda _: False)
         assert (last.poll.output + seen).strip() == str(rest)
 
@@ -205,14 +213,14 @@ async def test_a_full_screen_program_has_a_screen_whatever_is_read(tmp_path: Pat
         paint = r"printf '\033[?1049h\033[3;5H\033[7mMenu\033[0m'; read; printf '\033[?1049l'"
         identity = await here.start(paint, terminal=TerminalSize(10, 40))
         _, poll = await here.until(identity, lambda seen: "Menu" in seen)
-        again = await here.processes.poll(identity, ME, wait=0, offset=0)
+        again = await here.mine.poll(identity, wait=0, offset=0)
         for found in (poll, again):
-            view = await here.processes.view(identity, ME, found)
+            view = await here.mine.view(identity, found)
             assert view.screen is not None
             assert view.screen.lines[2] == "    Menu"
-        assert (await here.processes.view(identity, ME, again)).text == "Menu"
-        await here.processes.resize(identity, ME, 5, 7)
-        smaller = await here.processes.view(identity, ME, poll)
+        assert (await here.mine.view(identity, again)).text == "Menu"
+        await here.mine.resize(identity, 5, 7)
+        smaller = await here.mine.view(identity, poll)
         assert smaller.screen is not None
         assert smaller.screen.lines == ("", "", "    Men", "", "")
 
@@ -221,8 +229,8 @@ async def test_output_of_pipes_is_exact_and_has_no_screen(tmp_path: Path) -> Non
     async with table(tmp_path) as here:
         identity = await here.start(r"printf 'a\r\n\033[31mb\033[3;3Hc'")
         _, poll = await here.until(identity, lambda _: False)
-        whole = await here.processes.poll(identity, ME, offset=0)
-        view = await here.processes.view(identity, ME, whole)
+        whole = await here.mine.poll(identity, offset=0)
+        view = await here.mine.view(identity, whole)
         assert (view.text, view.screen) == ("a\r\n\x1b[31mb\x1b[3;3Hc", None)
         assert poll.status == "exited"
 
@@ -233,7 +241,7 @@ async def test_an_owner_has_a_list_of_what_runs(tmp_path: Path) -> None:
         other = replace(ME, agent="x")
         assert here.processes.list_running(ME) == (first, second)
         assert here.processes.list_running(other) == ()
-        await here.processes.kill(first, ME)
+        await here.mine.kill(first)
         assert here.processes.list_running(ME) == (second,)
         assert here.processes.has_process(first, ME)
         assert not here.processes.has_process(first, other)
@@ -244,7 +252,7 @@ async def test_without_a_terminal_there_is_no_size(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("read")
         with pytest.raises(InvalidArgument, match="terminal"):
-            await here.processes.resize(identity, ME, 50, 132)
+            await here.mine.resize(identity, 50, 132)
 
 
 @pytest.mark.parametrize("terminal", [None, TTY])
@@ -253,15 +261,15 @@ async def test_a_process_that_does_not_read_takes_only_a_part_of_a_megabyte(
 ) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("sleep 1000", terminal=terminal)
-        written = await here.processes.write(identity, ME, b"0123456789abcde\n" * 65536, wait=0.2)
+        written = await here.mine.write(identity, b"0123456789abcde\n" * 65536, wait=0.2)
         assert 0 < written.taken < written.offered == 1 << 20
-        assert await here.processes.kill(identity, ME) == "killed"
+        assert await here.mine.kill(identity) == "killed"
 
 
 async def test_a_process_that_reads_slowly_takes_a_megabyte_in_the_end(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("head -c 1048576 | wc -c")
-        written = await here.processes.write(identity, ME, b"x" * (1 << 20), wait=TIMEOUT)
+        written = await here.mine.write(identity, b"x" * (1 << 20), wait=TIMEOUT)
         assert written.taken == 1 << 20
         assert (written.poll.output.strip(), written.poll.status) == ("1048576", "exited")
 
@@ -284,9 +292,9 @@ async def test_killing_twice_says_the_same_and_there_is_one_result(tmp_path: Pat
     async with table(tmp_path) as here:
         identity = await here.start("trap '' TERM; (setsid sleep 1000 & echo $!); sleep 1000")
         seen, _ = await here.until(identity, lambda seen: "\n" in seen)
-        both = await asyncio.gather(here.processes.kill(identity, ME), here.processes.kill(identity, ME))
-        assert [*both, await here.processes.kill(identity, ME)] == ["killed"] * 3
-        polls = [await here.processes.poll(identity, ME) for _ in range(2)]
+        both = await asyncio.gather(here.mine.kill(identity), here.mine.kill(identity))
+        assert [*both, await here.mine.kill(identity)] == ["killed"] * 3
+        polls = [await here.mine.poll(identity) for _ in range(2)]
         assert polls[0].result == polls[1].result
         assert polls[0].result is not None
         assert polls[0].result.ending is EndReason.KILLED
@@ -297,15 +305,15 @@ async def test_killing_what_has_exited_says_so(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("exit 3")
         await here.until(identity, lambda _: False)
-        assert await here.processes.kill(identity, ME) == "exited"
+        assert await here.mine.kill(identity) == "exited"
 
 
 async def test_a_poll_that_waits_hears_of_the_kill(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("sleep 1000")
-        waiting = asyncio.create_task(here.processes.poll(identity, ME, wait=TIMEOUT * 50))
+        waiting = asyncio.create_task(here.mine.poll(identity, wait=TIMEOUT * 50))
         await asyncio.sleep(0)
-        assert await here.processes.kill(identity, ME) == "killed"
+        assert await here.mine.kill(identity) == "killed"
         poll = await waiting
         assert (poll.status, poll.more) == ("exited", False)
         assert poll.result is not None
@@ -315,7 +323,7 @@ async def test_a_poll_that_waits_hears_of_the_kill(tmp_path: Path) -> None:
 async def test_two_polls_at_once_do_not_get_the_same_bytes(tmp_path: Path) -> None:
     async with table(tmp_path) as here:
         identity = await here.start("seq 20000")
-        polls = await asyncio.gather(*(here.processes.poll(identity, ME, limit=8000) for _ in range(4)))
+        polls = await asyncio.gather(*(here.mine.poll(identity, limit=8000) for _ in range(4)))
         rest, _ = await here.until(identity, lambda _: False)
         seen = "".join(poll.output for poll in polls) + rest
         assert seen == "".join(f"{number}\n" for number in range(1, 20001))
@@ -335,7 +343,7 @@ async def test_output_that_runs_over_is_counted(tmp_path: Path) -> None:
         total, missed, deadline = 0, 0, time.monotonic() + TIMEOUT
         while total < 3_000_000 and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
-            poll = await here.processes.poll(identity, ME, wait=0.05, limit=4000)
+            poll = await here.mine.poll(identity, wait=0.05, limit=4000)
             assert poll.offset == total + poll.missed
             total, missed = poll.next_offset, missed + poll.missed
         assert total == 3_000_000
@@ -355,7 +363,7 @@ async def test_more_processes_than_allowed_are_refused_until_one_has_ended(tmp_p
         first, _ = await here.start("read"), await here.start("read")
         with pytest.raises(TooManyRequests, match="2 processes are running, the limit is 2"):
             await here.start("read")
-        await here.processes.kill(first, ME)
+        await here.mine.kill(first)
         await here.start("read")
 
 
@@ -363,17 +371,17 @@ async def test_one_owner_cannot_take_the_place_of_all(tmp_path: Path) -> None:
     async with starter(tmp_path) as commands:
         processes = ProcessTable(ProcessLimits(max_running=3, max_per_owner=1))
         command = Command(shell("read"))
-        await processes.start(commands.start, command, ME)
+        await processes.start(talkative(commands, command), ME)
         with pytest.raises(TooManyRequests):
-            await processes.start(commands.start, command, ME)
-        await processes.start(commands.start, command, replace(ME, user="bob"))
+            await processes.start(talkative(commands, command), ME)
+        await processes.start(talkative(commands, command), replace(ME, user="bob"))
         await processes.close()
 
 
 async def test_a_command_that_cannot_be_started_takes_no_place(tmp_path: Path) -> None:
     async with table(tmp_path, ProcessLimits(max_running=1)) as here, starter(tmp_path) as commands:
         with pytest.raises(InvalidArgument):
-            await here.processes.start(commands.start, Command(("no-such-program",)), ME)
+            await here.processes.start(talkative(commands, Command(("no-such-program",))), ME)
         await here.start("read")
 
 
@@ -413,7 +421,7 @@ async def test_results_are_forgotten_after_their_time(tmp_path: Path) -> None:
         async def ask() -> None:
             while True:
                 try:
-                    await here.processes.poll(identity, ME, wait=0.02)
+                    await here.mine.poll(identity, wait=0.02)
                 except InvalidArgument:
                     gone.set()
                     return
@@ -431,8 +439,8 @@ async def test_only_the_newest_results_are_kept(tmp_path: Path) -> None:
             await here.until(ended[-1], lambda _: False)
         for identity in ended[:2]:
             with pytest.raises(InvalidArgument, match="unknown process"):
-                await here.processes.poll(identity, ME)
-        assert (await here.processes.poll(ended[3], ME, offset=0)).output == "3\n"
+                await here.mine.poll(identity)
+        assert (await here.mine.poll(ended[3], offset=0)).output == "3\n"
 
 
 async def test_closing_the_table_ends_everything(tmp_path: Path) -> None:
@@ -442,7 +450,7 @@ async def test_closing_the_table_ends_everything(tmp_path: Path) -> None:
         await here.processes.close()
         assert await eventually(lambda: not alive(int(seen)))
         with pytest.raises(InvalidArgument):
-            await here.processes.poll(identity, ME)
+            await here.mine.poll(identity)
         with pytest.raises(ExecutorUnavailable):
             await here.start("true")
 
@@ -451,7 +459,7 @@ async def _all(cursor: OutputCursor, *, limit: int = 64 * 1024) -> list[str]:
     pieces: list[str] = []
     while True:
         piece = await cursor.next(wait=TIMEOUT, settle=0.01, limit=limit)
-        pieces.append(piece.text)
+        pieces.append(piece.output)
         if piece.ended:
             return pieces
 
@@ -473,7 +481,7 @@ async def test_a_character_that_comes_in_two_parts_waits_for_its_second(tmp_path
         async with asyncio.timeout(TIMEOUT):
             while not first.data:
                 first = await cursor.next(wait=0.1, settle=0, limit=4)
-        assert (first.text, first.next_offset) == ("x", 1)
+        assert (first.output, first.next_offset) == ("x", 1)
         await process.write(b"\n")
         assert "".join(await _all(cursor)) == "漢y"
 
@@ -500,7 +508,7 @@ async def test_output_that_nobody_read_is_counted_and_begins_with_a_whole_charac
         assert piece.missed > 0
         assert piece.missed == piece.offset
         assert piece.missed + len(piece.data) == 300000
-        assert "\ufffd" not in piece.text.strip()[:-1]
+        assert "\ufffd" not in piece.output.strip()[:-1]
 
 
 async def test_a_piece_that_was_cancelled_is_not_lost(tmp_path: Path) -> None:
@@ -524,7 +532,7 @@ async def test_an_echo_is_not_a_question(tmp_path: Path) -> None:
         cursor.record_input(b"really?\r", at)
         assert await _printed(cursor, len(b"really?\r\n"))
         piece = await cursor.next(wait=0.05, settle=0, limit=100)
-        assert (piece.text, piece.interaction) == ("really?\n", None)
+        assert (piece.output, piece.interaction) == ("really?\n", None)
         await process.kill()
 
 

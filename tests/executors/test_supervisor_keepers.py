@@ -44,7 +44,7 @@ async def test_all_who_ask_at_once_get_the_same_keeper_and_other_keys_get_others
         keepers.get("a", begun), keepers.get("a", begun), keepers.get("b", begun)
     )
     assert first is second
-    assert other.supervisor is not first.supervisor
+    assert other is not first
     assert other.marker != first.marker
     assert len(begun.pids) == 2
     await keepers.close()
@@ -55,9 +55,9 @@ async def test_a_keeper_that_somebody_killed_is_followed_by_a_new_one_with_a_new
     begun, keepers = Started(), SupervisorRegistry()
     first = await keepers.get("a", begun)
     os.kill(begun.pids[0], signal.SIGKILL)
-    await until(lambda: not first.supervisor.is_usable)
+    await until(lambda: not first.is_usable)
     second = await keepers.get("a", begun)
-    assert second.supervisor.is_usable
+    assert second.is_usable
     assert second.marker != first.marker
     await keepers.close()
 
@@ -69,5 +69,5 @@ async def test_ending_one_key_leaves_the_others_and_an_unknown_one_is_nothing() 
     await keepers.close_supervisor("a")
     await keepers.close_supervisor("nobody")
     assert not alive(begun.pids[0])
-    assert kept.supervisor.is_usable
+    assert kept.is_usable
     await keepers.close()

@@ -14,16 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openskills.executors.escape_codes import EscapeParser
 from openskills.executors.process import HostProcess
 from openskills.executors.spec import Command, Limits, TerminalSize
 from openskills.executors.terminal import (
     Grid,
     Screen,
-    ScreenSink,
     ScreenSnapshot,
     ScreenViewer,
-    TabStops,
     get_char_width,
 )
 from tests.executors.running import read_until, shell, starter
@@ -55,7 +52,7 @@ def test_a_character_takes_as_many_cells_as_terminals_give_it(char: str, cells: 
 
 def test_text_goes_on_in_the_next_row_and_scrolls_at_the_bottom() -> None:
     screen = Screen(2, 4)
-    screen.write("abcdefghij")
+    screen.text("abcdefghij")
     picture = screen.snapshot()
     assert picture.lines == ("efgh", "ij")
     assert (picture.row, picture.column) == (1, 2)
@@ -63,51 +60,51 @@ def test_text_goes_on_in_the_next_row_and_scrolls_at_the_bottom() -> None:
 
 def test_a_full_row_does_not_scroll_before_something_follows() -> None:
     screen = Screen(2, 4)
-    screen.write("abcdefgh")
+    screen.text("abcdefgh")
     assert screen.snapshot().lines == ("abcd", "efgh")
-    screen.write("i")
+    screen.text("i")
     assert screen.snapshot().lines == ("efgh", "i")
 
 
 def test_without_wrapping_the_last_column_is_written_again() -> None:
     screen = Screen(2, 4)
     screen.auto_wrap = False
-    screen.write("abcdefgh\u0301")
+    screen.text("abcdefgh\u0301")
     assert screen.snapshot().lines == ("abch\u0301", "")
 
 
 def test_a_wide_character_that_does_not_fit_goes_to_the_next_row() -> None:
     screen = Screen(2, 4)
-    screen.write("abc漢字")
+    screen.text("abc漢字")
     assert screen.snapshot().lines == ("abc", "漢字")
     narrow = Screen(2, 1)
-    narrow.write("漢a字")
+    narrow.text("漢a字")
     assert narrow.snapshot().lines == ("a", "")
 
 
 def test_marks_go_to_the_character_before() -> None:
     screen = Screen(1, 4)
-    screen.write("\u0301cafe\u0301")
+    screen.text("\u0301cafe\u0301")
     assert screen.snapshot().lines == ("cafe\u0301",)
 
 
 def test_boxes_are_drawn_in_either_character_set() -> None:
     screen = Screen(1, 20)
     screen.designate(second=True, drawing=True)
-    screen.write("lqk")
+    screen.text("lqk")
     screen.shift(second=True)
-    screen.write("lqk")
+    screen.text("lqk")
     screen.designate(second=True, drawing=False)
-    screen.write("lqk")
+    screen.text("lqk")
     assert screen.snapshot().lines == ("lqk┌─┐lqk",)
 
 
 def test_the_other_screen_leaves_the_first_as_it_was() -> None:
     screen = Screen(2, 10)
-    screen.write("before")
+    screen.text("before")
     screen.use_alternate(True, clear=True)
     assert screen.snapshot().lines == ("", "")
-    screen.write("x")
+    screen.text("x")
     assert screen.snapshot().is_alternate
     screen.use_alternate(False, clear=False)
     assert screen.snapshot().lines == ("before", "")
@@ -116,7 +113,7 @@ def test_the_other_screen_leaves_the_first_as_it_was() -> None:
 def test_only_what_is_put_at_places_makes_a_picture() -> None:
     screen = Screen(3, 10)
     for _ in range(10):
-        screen.write("line")
+        screen.text("line")
         screen.carriage_return()
         screen.line_feed()
     assert not screen.snapshot().is_painted
@@ -126,7 +123,7 @@ def test_only_what_is_put_at_places_makes_a_picture() -> None:
 
 def test_a_picture_lasts_until_it_has_scrolled_away_or_is_erased() -> None:
     screen = Screen(3, 10)
-    screen.write("x")
+    screen.text("x")
     screen.move_up(1)
     for _ in range(4):
         assert screen.snapshot().is_painted
@@ -149,13 +146,13 @@ def test_a_gap_is_said_until_everything_is_drawn_again() -> None:
 
 def test_a_smaller_size_cuts_and_a_larger_one_adds() -> None:
     screen = Screen(3, 10)
-    screen.write("0123456789abc")
+    screen.text("0123456789abc")
     screen.resize(1, 4)
     assert screen.snapshot().lines == ("0123",)
     assert (screen.snapshot().row, screen.snapshot().column) == (0, 3)
     screen.resize(3, 20)
     screen.move_to(2, 15)
-    screen.write("x")
+    screen.text("x")
     assert screen.snapshot().lines == ("0123", "", " " * 15 + "x")
 
 
@@ -164,10 +161,10 @@ def test_a_reset_is_a_new_screen() -> None:
     screen.use_alternate(True, clear=True)
     screen.insert_mode = True
     screen.designate(second=False, drawing=True)
-    screen.write("x")
+    screen.text("x")
     screen.reset()
     assert screen.snapshot() == Screen(3, 10).snapshot()
-    screen.write("q")
+    screen.text("q")
     assert screen.snapshot().lines[0] == "q"
 
 
@@ -176,9 +173,8 @@ ROWS, COLUMNS = 6, 12
 
 def shown(*pieces: bytes, rows: int = ROWS, columns: int = COLUMNS) -> ScreenSnapshot:
     screen = Screen(rows, columns)
-    parser = EscapeParser(ScreenSink(screen))
     for piece in pieces:
-        parser.feed(piece)
+        screen.feed(piece)
     return screen.snapshot()
 
 
@@ -368,14 +364,13 @@ class Oracle:
 @given(_steps())
 def test_the_screen_is_the_same_as_that_of_another_terminal(steps: list[str]) -> None:
     oracle, screen = Oracle(), Screen(ROWS, COLUMNS)
-    parser = EscapeParser(ScreenSink(screen))
     for wanted in steps:
         for step in (oracle.way_in(), wanted):
             oracle.feed(step)
-            parser.feed(step.encode())
+            screen.feed(step.encode())
             if oracle.is_beyond_the_row:
                 oracle.feed("\r")
-                parser.feed(b"\r")
+                screen.feed(b"\r")
         picture = screen.snapshot()
         assert picture.lines == oracle.lines(), wanted
         assert (picture.row, picture.column) == oracle.cursor(), wanted
@@ -507,24 +502,35 @@ def test_after_any_changes_the_line_has_whole_characters_and_fits(changes: list[
     assert len(text) + text.count("漢") == 8
 
 
+def next_stop(screen: Screen, column: int, count: int = 1) -> int:
+    screen.move_to(0, column)
+    screen.tab(count)
+    return screen.snapshot().column
+
+
+def previous_stop(screen: Screen, column: int, count: int = 1) -> int:
+    screen.move_to(0, column)
+    screen.tab_back(count)
+    return screen.snapshot().column
+
+
 def test_every_eighth_column_is_a_stop_at_first() -> None:
-    stops = TabStops(20)
-    assert [stops.find_next(column, 1) for column in (0, 7, 8, 15, 16, 19)] == [8, 8, 16, 16, 19, 19]
-    assert [stops.find_previous(column, 1) for column in (0, 1, 8, 9, 19)] == [0, 0, 0, 8, 16]
+    screen = Screen(1, 20)
+    assert [next_stop(screen, column) for column in (0, 7, 8, 15, 16, 19)] == [8, 8, 16, 16, 19, 19]
+    assert [previous_stop(screen, column) for column in (0, 1, 8, 9, 19)] == [0, 0, 0, 8, 16]
 
 
 def test_any_number_of_tabs_stays_on_the_line() -> None:
-    stops = TabStops(20)
-    assert (stops.find_next(0, 9_999), stops.find_previous(19, 9_999)) == (19, 0)
+    screen = Screen(1, 20)
+    assert (next_stop(screen, 0, 9_999), previous_stop(screen, 19, 9_999)) == (19, 0)
 
 
 def test_stops_can_be_set_and_cleared() -> None:
-    stops = TabStops(20)
-    stops.clear(8)
-    stops.set(3)
-    assert (stops.find_next(0, 1), stops.find_next(3, 1)) == (3, 16)
-    stops.clear_all()
-    assert (stops.find_next(0, 1), stops.find_previous(19, 1)) == (19, 0)
+    screen = Screen(1, 20)
+    screen.feed(b"\x1b[9G\x1b[g\x1b[4G\x1bH")
+    assert (next_stop(screen, 0), next_stop(screen, 3)) == (3, 16)
+    screen.feed(b"\x1b[3g")
+    assert (next_stop(screen, 0), previous_stop(screen, 19)) == (19, 0)
 
 
 SIZE = TerminalSize(5, 20)

@@ -12,7 +12,7 @@ import pytest
 from openskills.executors.bubblewrap.backend import SandboxBackend
 from openskills.executors.container.backend import ContainerBackend
 from openskills.executors.container.spec import ContainerOptions
-from openskills.executors.interactive import ProcessOwner, ProcessPollResult, ProcessTable
+from openskills.executors.interactive import OwnedProcesses, ProcessOwner, ProcessPollResult, ProcessTable
 from openskills.executors.landlock import LandlockBackend
 from openskills.executors.local import LocalBackend
 from openskills.executors.protocol import Backend, Workspace
@@ -50,16 +50,16 @@ class Talk:
     """One command, with everything that it printed."""
 
     def __init__(self, table: ProcessTable, identity: str) -> None:
-        self.table, self.identity = table, identity
+        self.processes, self.identity = OwnedProcesses(table, ME), identity
         self.seen = ""
 
     async def poll(self, wait: float = LONG) -> ProcessPollResult:
-        poll = await self.table.poll(self.identity, ME, wait=wait)
+        poll = await self.processes.poll(self.identity, wait=wait)
         self.seen += poll.output
         return poll
 
     async def say(self, line: str, wait: float = LONG) -> ProcessPollResult:
-        poll = (await self.table.write(self.identity, ME, line.encode(), submit=True, wait=wait)).poll
+        poll = (await self.processes.write(self.identity, line.encode(), submit=True, wait=wait)).poll
         self.seen += poll.output
         return poll
 
@@ -78,9 +78,10 @@ async def workspace(directory: Path, backend: Backend) -> AsyncGenerator[Workspa
 @asynccontextmanager
 async def talk(where: Workspace, argv: tuple[str, ...], *, terminal: bool = False) -> AsyncGenerator[Talk]:
     table = ProcessTable()
-    command = Command(argv, terminal=TerminalSize() if terminal else None)
+    size = TerminalSize() if terminal else None
+    command = Command(argv, terminal=size, input_open=True, readable=True)
     try:
-        yield Talk(table, await table.start(where.start, command, ME))
+        yield Talk(table, await table.start(lambda: where.start(command), ME, size))
     finally:
         await table.close()
 
@@ -124,17 +125,18 @@ async def test_a_poll_returns_when_a_command_in_a_container_waits_for_input(
 _PROGRAM = """
 import asyncio, sys
 from openskills.executors import Command, TerminalSize, open_executor
-from openskills.executors.interactive import ProcessOwner, ProcessTable
+from openskills.executors.interactive import OwnedProcesses, ProcessOwner, ProcessTable
 from openskills.settings import Settings
 async def main(me=ProcessOwner("app", "ann", "session", "agent")):
     settings = Settings.from_env({"OPENSKILL_STATE_DIR": sys.argv[2], "PATH": "/usr/bin:/bin"})
     async with open_executor(sys.argv[1], settings) as executor:
         workspace, table = await executor.open("key"), ProcessTable()
         for terminal in (None, TerminalSize()):
-            identity = await table.start(workspace.start, Command(("cat",), terminal=terminal), me)
-            await table.poll(identity, me, wait=1000)
+            command = Command(("cat",), terminal=terminal, input_open=True, readable=True)
+            identity = await table.start(lambda: workspace.start(command), me, terminal)
+            await OwnedProcesses(table, me).poll(identity, wait=1000)
             for line in ("one", "two"):
-                poll = (await table.write(identity, me, line.encode(), submit=True, wait=1000)).poll
+                poll = (await OwnedProcesses(table, me).write(identity, line.encode(), submit=True, wait=1000)).poll
                 assert poll.output == (line + "\\n") * (2 if terminal else 1), poll
         await table.close()
 asyncio.run(main())
@@ -163,10 +165,10 @@ def test_it_also_returns_for_an_ordinary_user(name: str, require_program: Requir
 async def test_a_warm_command_is_seen_to_wait_as_well(tmp_path: Path) -> None:
     async with workspace(tmp_path, LocalBackend()) as where:
         await where.write("work/loop.py", PYTHON.encode())
-        command = Command(("python3", "-u", "work/loop.py"), warm=("json",))
+        command = Command(("python3", "-u", "work/loop.py"), warm=("json",), input_open=True, readable=True)
         table = ProcessTable()
         try:
-            here = Talk(table, await table.start(where.start, command, ME))
+            here = Talk(table, await table.start(lambda: where.start(command), ME))
             await here.poll()
             assert [(await here.say(f"line {number}")).output for number in range(3)] == [
                 f"LINE {number}\n" for number in range(3)
@@ -194,5 +196,5 @@ async def test_input_that_the_command_cannot_read_yet_is_waited_for_until_the_ti
         await here.poll()
         begun = time.monotonic()
         # Without Enter, a terminal in line mode passes nothing on.
-        poll = (await here.table.write(here.identity, ME, b"half", wait=0.5)).poll
+        poll = (await here.processes.write(here.identity, b"half", wait=0.5)).poll
         assert (poll.status, time.monotonic() - begun >= 0.5) == ("running", True)

@@ -409,13 +409,14 @@ def answer(stdout: bytes, stderr: bytes, *, status: int = 0, flags: int = 0, nam
 
 @given(st.binary(max_size=300), st.binary(max_size=300), st.lists(st.integers(1, 40), max_size=30))
 def test_an_answer_arrives_whole_in_pieces_of_any_size(stdout: bytes, stderr: bytes, sizes: list[int]) -> None:
-    data, frames, ended = answer(stdout, stderr), FrameParser(), None
+    data, ended, heard = answer(stdout, stderr), None, list[tuple[str, bytes]]()
+    frames = FrameParser(lambda stream, part: heard.append((stream, part)))
     for size in (*sizes, len(data)):
         if ended is None and data:
             ended = frames.feed(data[:size])
             data = data[size:]
     assert ended == WorkerResult(0, stdout, stderr, len(stdout), len(stderr), False, False, True, 1.5, 9000)
-    assert b"".join(part for stream, part in frames.new_output if stream == "stdout") == stdout
+    assert b"".join(part for stream, part in heard if stream == "stdout") == stdout
 
 
 @pytest.mark.parametrize(("status", "returncode"), [(0, 0), (3 << 8, 3), (255 << 8, 255), (9, -9), (6 | 0x80, -6)])

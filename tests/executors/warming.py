@@ -11,10 +11,21 @@ from openskills.executors.process import HostProcess
 from openskills.executors.protocol import Backend, Launcher
 from openskills.executors.spec import Command, CommandResult
 from openskills.executors.supervisor import SupervisedProcess
-from openskills.executors.warm import PreloadSpec, WarmInterpreterPool, WarmLaunchResult
+from openskills.executors.warm import PreloadSpec, WarmInterpreterPool
 from tests.executors.boxes import box
 
 PRELOAD = ("json", "logging", "decimal", "random", "subprocess", "multiprocessing.pool", "threading", "asyncio")
+
+
+_COLD = "started cold: "
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command was started; `reason` says why it was started cold."""
+
+    warm: bool
+    reason: str
 
 
 @dataclass
@@ -25,13 +36,14 @@ class Bench:
     launcher: Launcher
     warm: WarmInterpreterPool
     warmth: PreloadSpec
-    started: WarmLaunchResult | None = None
+    started: SupervisedProcess | None = None
 
     @property
-    def outcome(self) -> WarmLaunchResult:
+    def outcome(self) -> Outcome:
         """How the last command that was to be warm was started."""
         assert self.started is not None
-        return self.started
+        cold = [note.removeprefix(_COLD) for note in self.started.notes if note.startswith(_COLD)]
+        return Outcome(not cold, "".join(cold))
 
     def write(self, name: str, text: str | bytes) -> str:
         """A file in `work`; returns its path in the workspace."""
@@ -48,7 +60,7 @@ class Bench:
             if not warm:
                 return await self.launcher.launch(command, env, stdio)
             self.started = await self.warm.launch(command, env, stdio, self.warmth)
-            return self.started.process
+            return self.started
 
         return await HostProcess.start(command, launch)
 

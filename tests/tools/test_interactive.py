@@ -398,7 +398,7 @@ PLAIN = {"status": "running", "session_id": "id", "output": "text", "offset": 3,
 
 
 def poll(**fields: object) -> ProcessPollResult:
-    given: dict[str, object] = {"status": "running", "output": "raw", "data": b"raw", "offset": 3, "next_offset": 9}
+    given: dict[str, object] = {"data": b"raw", "offset": 3, "next_offset": 9}
     return ProcessPollResult(**{**given, **fields})  # pyright: ignore[reportArgumentType] - fields of every type
 
 
@@ -429,7 +429,7 @@ def test_a_screen_with_a_gap_says_so() -> None:
 
 def test_an_exit_code_is_there_once_it_has_exited() -> None:
     ended = CommandResult(7, EndReason.EXITED, 1, CapturedOutput(), CapturedOutput())
-    found = build_progress("id", poll(status="exited", result=ended), ScreenView("text"))
+    found = build_progress("id", poll(result=ended), ScreenView("text"))
     assert (found["status"], found["exit_code"]) == ("exited", 7)
 
 

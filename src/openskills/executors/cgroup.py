@@ -49,12 +49,12 @@ def find_directory(mountinfo: str, path: str) -> Path | None:
     return None
 
 
-def _compute_maxima(limits: Limits, calls: int) -> dict[str, float]:
+def _compute_maxima(limits: Limits) -> dict[str, float]:
     """The contents of `memory.max` and `pids.max`."""
     memory, processes = limits.total_memory_bytes, limits.processes
     # One more than the watchdog allows, so that it sees and reports the excess.
-    tasks = math.inf if processes is None else 2 * processes * calls + 1
-    return {_MEMORY: math.inf if memory is None else memory * calls, "pids.max": tasks}
+    tasks = math.inf if processes is None else 2 * processes + 1
+    return {_MEMORY: math.inf if memory is None else memory, "pids.max": tasks}
 
 
 class Cgroup:
@@ -71,18 +71,18 @@ class Cgroup:
             with suppress(FileNotFoundError):
                 # A kernel without swap does not have it.
                 _write(path / "memory.swap.max", "0")
-            self._set(_compute_maxima(limits, 1))
+            self._set(_compute_maxima(limits))
             self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except BaseException:
             path.rmdir()
             raise
 
-    def limit(self, limits: Limits, *, calls: int = 1, busy: bool = False) -> None:
-        """Apply the limits of the next command, or of `calls` at the same time, whose limits are added up.
+    def limit(self, limits: Limits, *, busy: bool = False) -> None:
+        """Apply the limits of the next command, or those `for_calls` at the same time.
 
         If it is `busy` with others, limits are only raised. Has no effect on one that is being removed.
         """
-        wanted = _compute_maxima(limits, calls)
+        wanted = _compute_maxima(limits)
         if busy:
             wanted = {name: max(value, self._maxima[name]) for name, value in wanted.items()}
         if not self._closed:

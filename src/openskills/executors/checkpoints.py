@@ -115,18 +115,14 @@ async def save_workspace(
     Commands may run meanwhile. Raises `LeaseLost` if a later epoch has saved or restored it, `LimitExceeded` for more
     files or bytes than the quota has; then the earlier checkpoint stays.
     """
-    base = _prefix(key)
-    names = await _list_manifests(store, base)
-    _check_epoch(key, names, epoch)
-    previous = await _read_manifest(store, base, names[-1]) if names else _Manifest()
-    saving = _CheckpointUpload(tree, store, f"{base}/files/{epoch:016}", previous, quota or Quota())
+    checkpoints = _Checkpoints(store, key, epoch)
+    names = await checkpoints.list()
+    previous = await checkpoints.read(names[-1]) if names else _Manifest()
+    saving = _CheckpointUpload(tree, store, f"{checkpoints.base}/files/{epoch:016}", previous, quota or Quota())
     made = await saving.run()
-    number = await _create_manifest(store, base, names, epoch, made)
-    names = await _list_manifests(store, base)
+    number = await checkpoints.create(names, made)
     await run_in_thread(lambda: _write_record(tree, (epoch, number)))
-    # Before anything is removed: what is unused for us may be used by a later epoch.
-    _check_epoch(key, names, epoch)
-    await _collect_garbage(store, base, names, epoch)
+    await checkpoints.collect_garbage()
     return CheckpointInfo(epoch, number, len(made.files), made.size, saving.uploaded, tuple(made.skipped))
 
 
@@ -140,16 +136,15 @@ async def restore_workspace(
     verified; those that are missing or damaged in the store are not written, and are named in `missing`.
     From then on, earlier epochs cannot save. Raises `LeaseLost` if a later epoch has saved or restored it.
     """
-    base = _prefix(key)
-    names = await _list_manifests(store, base)
+    checkpoints = _Checkpoints(store, key, epoch)
+    names = await checkpoints.list()
     if not names:
         return None
-    _check_epoch(key, names, epoch)
-    found = await _read_manifest(store, base, names[-1])
+    found = await checkpoints.read(names[-1])
     number = names[-1][1]
     if names[-1][0] < epoch:
-        number = await _create_manifest(store, base, names, epoch, found)
-        _check_epoch(key, await _list_manifests(store, base), epoch)
+        number = await checkpoints.create(names, found)
+        await checkpoints.list()
     missing: list[str] = []
     with closing(await run_in_thread(lambda: WorkspaceTree(tree, owner=owner))) as target:
         await run_in_thread(lambda: _restore_skeleton(tree, target, found, missing))
@@ -170,8 +165,7 @@ async def refresh_workspace(
     Changes of this machine that were not saved stay if nobody else has saved the workspace since. See
     `restore_workspace`.
     """
-    names = await _list_manifests(store, _prefix(key))
-    _check_epoch(key, names, epoch)
+    names = await _Checkpoints(store, key, epoch).list()
     if not names or names[-1] == await run_in_thread(lambda: _read_record(tree)):
         return None
     return await restore_workspace(tree, store, key, epoch, owner=owner)
@@ -397,59 +391,63 @@ _ManifestName = tuple[int, int]
 """The epoch and the number of a checkpoint."""
 
 
-def _to_name(base: str, name: _ManifestName) -> str:
-    return f"{base}/manifests/{name[0]:016}-{name[1]:08}"
+class _Checkpoints:
+    """The checkpoints of a workspace in a store, for a process with the lease `epoch`."""
 
+    def __init__(self, store: ObjectStore, key: str, epoch: int) -> None:
+        self.base = _prefix(key)
+        self._store = store
+        self._key = key
+        self._epoch = epoch
 
-async def _list_manifests(store: ObjectStore, base: str) -> list[_ManifestName]:
-    """The checkpoints, oldest first."""
-    found = [info.name.rpartition("/")[2].split("-") for info in await store.list(f"{base}/manifests")]
-    return sorted((int(epoch), int(number)) for epoch, number in found)
+    async def list(self) -> list[_ManifestName]:
+        """The checkpoints, oldest first. Raises `LeaseLost` if a later epoch has one."""
+        found = [info.name.rpartition("/")[2].split("-") for info in await self._store.list(f"{self.base}/manifests")]
+        names = sorted((int(epoch), int(number)) for epoch, number in found)
+        if names and names[-1][0] > self._epoch:
+            raise LeaseLost(self._key, self._epoch, f"a process with lease {names[-1][0]}")
+        return names
 
+    async def create(self, names: Sequence[_ManifestName], made: _Manifest) -> int:
+        """Create the next checkpoint after these; returns its number."""
+        number = max((one for found, one in names if found == self._epoch), default=0) + 1
+        data = made.to_json()
+        # Taken by a save of the same process, or by our own request whose response was lost.
+        while not await self._store.create(self._to_name((self._epoch, number)), data):
+            if await self._store.read(self._to_name((self._epoch, number))) == data:
+                break
+            number += 1
+        return number
 
-def _check_epoch(key: str, names: Sequence[_ManifestName], epoch: int) -> None:
-    if names and names[-1][0] > epoch:
-        raise LeaseLost(key, epoch, f"a process with lease {names[-1][0]}")
+    async def read(self, name: _ManifestName) -> _Manifest:
+        """Read a checkpoint. Raises `SkillError` if it is missing or damaged."""
+        text = await self._store.read(self._to_name(name))
+        where = f"the checkpoint {self._to_name(name)} in {self._store.place}"
+        try:
+            fields: Mapping[str, Any] = json.loads(text or b"null")
+            if fields["version"] != FORMAT_VERSION:
+                raise SkillError(f"{where} was written by a newer OpenSkill; upgrade")
+            return _Manifest(
+                [str(path) for path in fields["directories"]],
+                {str(path): str(target) for path, target in fields["links"].items()},
+                [_CheckpointFile(*file) for file in fields["files"]],
+                [str(sentence) for sentence in fields["skipped"]],
+            )
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise SkillError(f"{where} is missing or damaged; restore it, or remove the checkpoints") from error
 
+    async def collect_garbage(self) -> None:
+        """Remove old checkpoints, and files that no other one has."""
+        # Raises before anything is removed: what is unused for us may be used by a later epoch.
+        names = await self.list()
+        used = {file.object for name in names[-_KEPT_CHECKPOINTS:] for file in (await self.read(name)).files}
+        await self._store.delete([self._to_name(name) for name in names[:-_KEPT_CHECKPOINTS]])
+        files = [info.name for info in await self._store.list(f"{self.base}/files")]
+        ours = [name for name in files if int(name.rpartition("/")[2].partition("-")[0]) <= self._epoch]
+        await self._store.delete([name for name in ours if name not in used])
 
-async def _create_manifest(
-    store: ObjectStore, base: str, names: Sequence[_ManifestName], epoch: int, made: _Manifest
-) -> int:
-    number = max((one for found, one in names if found == epoch), default=0) + 1
-    data = made.to_json()
-    # Taken by a save of the same process, or by our own request whose response was lost.
-    while not await store.create(_to_name(base, (epoch, number)), data):
-        if await store.read(_to_name(base, (epoch, number))) == data:
-            break
-        number += 1
-    return number
-
-
-async def _read_manifest(store: ObjectStore, base: str, name: _ManifestName) -> _Manifest:
-    text = await store.read(_to_name(base, name))
-    where = f"the checkpoint {_to_name(base, name)} in {store.place}"
-    try:
-        fields: Mapping[str, Any] = json.loads(text or b"null")
-        if fields["version"] != FORMAT_VERSION:
-            raise SkillError(f"{where} was written by a newer OpenSkill; upgrade")
-        return _Manifest(
-            [str(path) for path in fields["directories"]],
-            {str(path): str(target) for path, target in fields["links"].items()},
-            [_CheckpointFile(*file) for file in fields["files"]],
-            [str(sentence) for sentence in fields["skipped"]],
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise SkillError(f"{where} is missing or damaged; restore it, or remove the checkpoints") from error
-
-
-async def _collect_garbage(store: ObjectStore, base: str, names: Sequence[_ManifestName], epoch: int) -> None:
-    """Remove old checkpoints, and files that no other one has."""
-    kept = names[-_KEPT_CHECKPOINTS:]
-    used = {file.object for name in kept for file in (await _read_manifest(store, base, name)).files}
-    await store.delete([_to_name(base, name) for name in names[:-_KEPT_CHECKPOINTS]])
-    files = [info.name for info in await store.list(f"{base}/files")]
-    ours = [name for name in files if int(name.rpartition("/")[2].partition("-")[0]) <= epoch]
-    await store.delete([name for name in ours if name not in used])
+    def _to_name(self, name: _ManifestName) -> str:
+        return f"{self.base}/manifests/{name[0]:016}-{name[1]:08}"
 
 
 _PIECE = struct.Struct(">cI")

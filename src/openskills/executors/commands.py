@@ -116,17 +116,7 @@ class ActiveCommand:
 class CommandRunner:
     """Runs the commands of one session. Commands may run concurrently; staging is serialized."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        executor: Executor,
-        scope: Scope,
-        *,
-        key: str,
-        log: AuditLog,
-        replay: RequestDeduplicator,
-        settings: Settings,
-    ) -> None:
+    def __init__(self, workspace: Workspace, executor: Executor, scope: Scope, settings: Settings, *, key: str) -> None:
         self.key = key
         self._workspace = workspace
         self._executor = executor
@@ -134,8 +124,10 @@ class CommandRunner:
         self._who = AuditSubject(scope.app, scope.user, scope.session)
         self._artifacts: ArtifactStore | None = None
         self._rules = CommandRules()
-        self._log = log
-        self._replay = replay
+        self._log = AuditLog(settings.state_dir / "audit.jsonl")
+        keeper = workspace if isinstance(workspace, RequestKeeper) else None
+        journal = keeper.journal if keeper else settings.state_dir / "workspaces" / workspace.id / "journal"
+        self._replay = RequestDeduplicator(journal, workspace.isolation, keeper=keeper)
         self._warm: dict[str, tuple[str, ...] | None] = {}
         self._pins: Pins = {}
         self._settings = settings
@@ -645,14 +637,4 @@ async def _open_runner(executor: Executor, settings: Settings, scope: Scope, key
     with span("workspace.create", {"workspace.executor": executor.name}) as watched:
         workspace = await executor.open(key)
         watched.set({"workspace.id": workspace.id, "workspace.isolation": str(workspace.isolation)})
-    keeper = workspace if isinstance(workspace, RequestKeeper) else None
-    journal = keeper.journal if keeper else settings.state_dir / "workspaces" / workspace.id / "journal"
-    return CommandRunner(
-        workspace,
-        executor,
-        scope,
-        key=key,
-        log=AuditLog(settings.state_dir / "audit.jsonl"),
-        replay=RequestDeduplicator(journal, workspace.isolation, keeper=keeper),
-        settings=settings,
-    )
+    return CommandRunner(workspace, executor, scope, settings, key=key)

@@ -92,7 +92,8 @@ def check_env(env: Mapping[str, str], field: str = "env") -> dict[str, str]:
         raise LimitExceeded(f"{field}: {len(env):,} variables exceed the limit of {MAX_VARIABLES:,}")
     total = 0
     for name, value in env.items():
-        _check_name(name, field)
+        if fault := _find_fault(name):
+            raise InvalidArgument(field, fault)
         size = len(encode_text(value, field, f"{name} "))
         total += len(name) + size + 2
         if size > MAX_VALUE:
@@ -113,11 +114,7 @@ def check_grants(grants: SkillGrants) -> None:
 
 def can_grant(name: str) -> bool:
     """Whether a caller may set this variable; `HOME`, which is set by the runtime, is an example that it may not."""
-    try:
-        _check_name(name, "")
-    except InvalidArgument:
-        return False
-    return True
+    return not _find_fault(name)
 
 
 def resolve_secrets(names: Iterable[str], values: Mapping[str, str]) -> dict[str, str]:
@@ -133,14 +130,14 @@ def resolve_secrets(names: Iterable[str], values: Mapping[str, str]) -> dict[str
     return check_env({name: values[name] for name in wanted}, field)
 
 
-def _check_name(name: str, field: str) -> None:
+def _find_fault(name: str) -> str:
+    """Why a caller may not set this variable; empty if it may."""
     for names, prefixes, why in _REASONS:
         if name in names or name.startswith(prefixes):
-            raise InvalidArgument(field, f"{name} {why}")
+            return f"{name} {why}"
     if _PROXY.fullmatch(name):
-        raise InvalidArgument(field, f"{name} is set by the executor, based on the hosts that the command may reach")
-    if not _NAME.fullmatch(name):
-        raise InvalidArgument(field, f"invalid variable name {name[:80]!r}: use letters, digits and _")
+        return f"{name} is set by the executor, based on the hosts that the command may reach"
+    return "" if _NAME.fullmatch(name) else f"invalid variable name {name[:80]!r}: use letters, digits and _"
 
 
 MAX_EDITOR_TEXT = 1024 * 1024

@@ -1,7 +1,7 @@
 """Interactive commands: start, poll, write input and kill by an id that only the owner can use.
 
-`ProcessTable` holds the processes of a host. `InteractiveCommands` runs a session's commands in it, under the rules of
-the session's `CommandRunner`, with audit log, outputs and artifacts.
+`ProcessTable` holds the processes of a host, `OwnedProcesses` gives access to those of one owner. `InteractiveCommands`
+runs a session's commands there, under the rules of its `CommandRunner`, with audit log, outputs and artifacts.
 """
 
 import asyncio
@@ -20,7 +20,6 @@ from openskills.executors.protocol import Process
 from openskills.executors.records.journal import result_to_json
 from openskills.executors.requests import RunRequest, RunResult
 from openskills.executors.spec import (
-    Command,
     CommandResult,
     EndReason,
     ProcessOutput,
@@ -28,7 +27,7 @@ from openskills.executors.spec import (
     count_partial_end,
     count_partial_start,
 )
-from openskills.executors.supervisor import retrieve_exception
+from openskills.executors.supervisor import retrieve_exception, spawn_task
 from openskills.executors.terminal import ScreenView, ScreenViewer
 
 WINDOW = 16 * 1024
@@ -90,23 +89,24 @@ _MIN_PAUSE, _MAX_PAUSE = 0.004, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessOutputChunk:
-    """Bytes of the output from `offset` up to `next_offset`; `missed` bytes before them were dropped.
+class ProcessPollResult(ProcessOutput):
+    """Output of a process; `more` means that there is unread output.
 
-    `complete` means that there was no more output at that time, `ended` that there will be none.
+    `result` is set once the process has exited, in every poll of it from then on.
     """
 
-    data: bytes
-    offset: int
-    next_offset: int
-    missed: int
-    complete: bool
-    ended: bool
-    interaction: Interaction | None
+    more: bool = False
+    interaction: Interaction | None = None
+    result: CommandResult | None = None
 
     @property
-    def text(self) -> str:
-        """The chunk as text with plain newlines; invalid UTF-8 becomes U+FFFD. Escape sequences are kept."""
+    def status(self) -> Literal["running", "exited"]:
+        """Whether the process is known to have exited."""
+        return "running" if self.result is None else "exited"
+
+    @property
+    def output(self) -> str:
+        """The bytes as text with plain newlines; invalid UTF-8 becomes U+FFFD. Escape sequences are kept."""
         return self.data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
@@ -120,14 +120,14 @@ class OutputCursor:
         self._written_at = 0
         self._echo = ""
 
-    async def next(self, *, wait: float, settle: float, limit: int) -> ProcessOutputChunk:
+    async def next(self, *, wait: float, settle: float, limit: int) -> ProcessPollResult:
         """The output since the last chunk. A cancelled call consumes nothing. See `read`."""
         async with self._lock:
             piece = await self.read(self._offset, wait=wait, settle=settle, limit=limit)
             self._offset = piece.next_offset
             return piece
 
-    async def read(self, offset: int, *, wait: float, settle: float, limit: int) -> ProcessOutputChunk:
+    async def read(self, offset: int, *, wait: float, settle: float, limit: int) -> ProcessPollResult:
         """Output from an offset on, collected for up to `wait` seconds, up to `limit` bytes, or up to the end.
 
         Returns early when the command is blocked in a read of its input, or when it seems to wait for input and has
@@ -151,18 +151,18 @@ class OutputCursor:
             if output.ended or not output.data or len(data) >= limit:
                 break
             asked = await self._detect_interaction(end)
-        complete = len(data) < limit or output.ended
+        more = len(data) >= limit and not output.ended
         left_out = count_partial_start(data) if missed else 0
         # Half of a line end, too.
         kept_back = 0 if output.ended else 1 if data.endswith(b"\r") else count_partial_end(data)
-        return ProcessOutputChunk(
+        return ProcessPollResult(
             bytes(data[left_out : len(data) - kept_back]),
             start + left_out,
             start + len(data) - kept_back,
             missed + left_out,
-            complete,
             output.ended,
-            await self._detect_interaction(end) if complete and not output.ended else None,
+            more,
+            None if more or output.ended else await self._detect_interaction(end),
         )
 
     async def _read_until_blocked(self, offset: int, wait: float, limit: int) -> ProcessOutput:
@@ -208,9 +208,6 @@ LIMIT = 64 * 1024
 _WRITE_RETRY_DELAY = 0.01
 _NEWLINE, _ENTER = b"\n", b"\r"
 
-ProcessStarter = Callable[[Command], Awaitable[Process]]
-"""Starts a command: `Workspace.start`."""
-
 
 @dataclass(frozen=True, slots=True)
 class ProcessOwner:
@@ -238,24 +235,6 @@ class ProcessLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessPollResult:
-    """New output of a process. Offsets count bytes; `more` means that there is unread output.
-
-    `result` is set once the process has exited, in every poll from then on.
-    """
-
-    status: Literal["running", "exited"]
-    output: str
-    data: bytes
-    offset: int
-    next_offset: int
-    missed: int = 0
-    more: bool = False
-    interaction: Interaction | None = None
-    result: CommandResult | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ProcessWriteResult:
     """How many of the offered bytes the process took (with the newline of `submit`), and its output after that."""
 
@@ -264,27 +243,42 @@ class ProcessWriteResult:
     poll: ProcessPollResult
 
 
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
 class _ProcessEntry:
-    def __init__(self, process: Process, owner: ProcessOwner, now: float, terminal: TerminalSize | None) -> None:
+    final: asyncio.Task[CommandResult]
+    expiry: asyncio.Task[None]
+
+    def __init__(self, process: Process, owner: ProcessOwner, terminal: TerminalSize | None) -> None:
         self.process = process
         self.owner = owner
         self.cursor = OutputCursor(process)
         self.viewer = ScreenViewer(process, terminal) if terminal else None
         self.enter = _ENTER if terminal else _NEWLINE
         self.write_lock = asyncio.Lock()
-        self.started_at = self.used_at = now
+        self.started_at = self.used_at = _now()
         self.ended_at: float | None = None
         self.expiry_reason = ""
-        self.timer: asyncio.TimerHandle | None = None
-        self.final: asyncio.Task[CommandResult] | None = None
 
     async def result(self) -> CommandResult:
-        return await (asyncio.shield(self.final) if self.final else self.process.wait())
+        return await asyncio.shield(self.final)
 
-    def expire(self, why: str) -> None:
-        self.expiry_reason = why
-        self.killing = asyncio.get_running_loop().create_task(self.process.kill())
-        self.killing.add_done_callback(retrieve_exception)
+    async def write(self, data: bytes, wait: float) -> int:
+        deadline = _now() + wait
+        async with self.write_lock:
+            printed = await self.cursor.read_end_offset()
+            taken = await self.process.write(data)
+            while taken < len(data) and _now() < deadline:
+                await asyncio.sleep(_WRITE_RETRY_DELAY)
+                with suppress(InvalidArgument):
+                    taken += await self.process.write(data[taken:])
+                if self.ended_at is not None:
+                    break
+            if taken:
+                self.cursor.record_input(data[:taken], printed)
+        return taken
 
 
 class ProcessTable:
@@ -294,116 +288,46 @@ class ProcessTable:
         self._limits = limits or ProcessLimits()
         self._entries: dict[str, _ProcessEntry] = {}
         self._starting: list[ProcessOwner] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    async def start(self, begin: ProcessStarter, command: Command, owner: ProcessOwner) -> str:
-        """Start a command with open input, and return its id.
+    async def start(
+        self, begin: Callable[[], Awaitable[Process]], owner: ProcessOwner, terminal: TerminalSize | None = None
+    ) -> str:
+        """Let `begin` start a command with open input and readable output, and return its id.
 
         Raises `TooManyRequests` if a limit is reached, and whatever `begin` raises.
         """
         self._check_capacity(owner)
         self._starting.append(owner)
         try:
-            process = await begin(replace(command, input_open=True, readable=True))
+            process = await begin()
         finally:
             self._starting.remove(owner)
         if self._closed:
             await process.kill()
             raise ExecutorUnavailable("the process table was closed while the command started")
         identity = secrets.token_hex(16)
-        entry = _ProcessEntry(process, owner, self._now(), command.terminal)
+        entry = _ProcessEntry(process, owner, terminal)
         self._entries[identity] = entry
-        entry.final = asyncio.get_running_loop().create_task(self._wait_for_end(identity, entry))
-        entry.final.add_done_callback(retrieve_exception)
-        self._schedule_expiry(identity, entry)
+        entry.final = spawn_task(self._wait_for_end(entry), self._tasks)
+        entry.expiry = spawn_task(self._expire(identity, entry), self._tasks)
         return identity
-
-    async def poll(
-        self,
-        identity: str,
-        owner: ProcessOwner,
-        *,
-        wait: float = WAIT,
-        settle: float = SETTLE,
-        limit: int = LIMIT,
-        offset: int | None = None,
-    ) -> ProcessPollResult:
-        """The output since the last poll or, with `offset`, from that byte on, without affecting other polls.
-
-        Waits up to `wait` seconds, less when the command exits or waits for input, or when it seems to wait for input
-        and has printed nothing for `settle` seconds. An offset beyond the end means the end. Raises `InvalidArgument`
-        if the owner has no such process.
-        """
-        entry = self._find(identity, owner)
-        # Let other tasks run, even if the caller polls in a loop and there is always output.
-        await asyncio.sleep(0)
-        if offset is None:
-            piece = await entry.cursor.next(wait=wait, settle=settle, limit=limit)
-        else:
-            begin = min(offset, await entry.cursor.read_end_offset())
-            piece = await entry.cursor.read(begin, wait=wait, settle=settle, limit=limit)
-        entry.used_at = self._now()
-        exited = piece.ended or entry.ended_at is not None
-        return ProcessPollResult(
-            status="exited" if exited else "running",
-            output=piece.text,
-            data=piece.data,
-            offset=piece.offset,
-            next_offset=piece.next_offset,
-            missed=piece.missed,
-            more=not (piece.ended if exited else piece.complete),
-            interaction=None if exited else piece.interaction,
-            result=await entry.result() if exited else None,
-        )
-
-    async def write(
-        self,
-        identity: str,
-        owner: ProcessOwner,
-        data: bytes = b"",
-        *,
-        submit: bool = False,
-        close: bool = False,
-        wait: float = WAIT,
-        settle: float = SETTLE,
-        limit: int = LIMIT,
-    ) -> ProcessWriteResult:
-        """Write input, followed by Enter if `submit` is set, and poll. Without input, this is a poll.
-
-        Retries for `wait` seconds; a process that does not read may take only part of the data, and the caller writes
-        the rest again. With `close`, its input is closed after everything was taken. A terminal in line mode keeps the
-        first 4,095 bytes of a line; the kernel drops the others. Raises `InvalidArgument` if the process has ended or
-        its input is closed.
-        """
-        entry = self._find(identity, owner)
-        offered = data + entry.enter if submit else data
-        taken = await self._write_input(entry, offered, wait) if offered else 0
-        if close and taken == len(offered):
-            await entry.process.close_input()
-        poll = await self.poll(identity, owner, wait=wait, settle=settle, limit=limit)
-        return ProcessWriteResult(taken, len(offered), poll)
-
-    async def resize(self, identity: str, owner: ProcessOwner, rows: int, columns: int) -> None:
-        """Change the size of its terminal; raises `InvalidArgument` if it has none."""
-        entry = self._find(identity, owner)
-        await entry.process.resize(rows, columns)
-        if entry.viewer is not None:
-            await entry.viewer.resize(TerminalSize(rows, columns))
-
-    async def view(self, identity: str, owner: ProcessOwner, poll: ProcessPollResult) -> ScreenView:
-        """The output of a poll as plain text, and the current screen of a full-screen program.
-
-        Terminal output is stripped of colors, cursor movements and titles.
-        """
-        entry = self._find(identity, owner)
-        if entry.viewer is None:
-            return ScreenView(poll.data.decode("utf-8", "replace"))
-        return await entry.viewer.view_output(poll.offset, poll.data)
 
     def has_process(self, identity: str, owner: ProcessOwner) -> bool:
         """Whether this owner has such a process, running or ended."""
         entry = self._entries.get(identity)
         return entry is not None and entry.owner == owner
+
+    def find(self, identity: str, owner: ProcessOwner) -> _ProcessEntry:
+        """A process, which is not idle now. Raises `InvalidArgument` if the owner has no such process."""
+        # Do not reveal whether another owner has such a process.
+        if not self.has_process(identity, owner):
+            raise InvalidArgument(
+                "process", f"unknown process {identity!r}; it was never started, or its result has expired"
+            )
+        self._entries[identity].used_at = _now()
+        return self._entries[identity]
 
     def list_running(self, owner: ProcessOwner) -> tuple[str, ...]:
         """The running processes of an owner, oldest first."""
@@ -414,19 +338,12 @@ class ProcessTable:
         """How many processes of a user are running or starting, in all sessions."""
         return sum((owner.app, owner.user) == (app, user) for owner in self._list_owners())
 
-    async def kill(self, identity: str, owner: ProcessOwner) -> Literal["killed", "exited"]:
-        """Kill a process and everything it started. Safe to call twice."""
-        entry = self._find(identity, owner)
-        await entry.process.kill()
-        return "killed" if (await entry.result()).ending is EndReason.KILLED else "exited"
-
     async def close(self) -> None:
         """Kill and forget all processes."""
         self._closed = True
         entries, self._entries = list(self._entries.values()), {}
         for entry in entries:
-            if entry.timer is not None:
-                entry.timer.cancel()
+            entry.expiry.cancel()
         await asyncio.gather(*(entry.process.kill() for entry in entries), return_exceptions=True)
         await asyncio.gather(*(entry.result() for entry in entries), return_exceptions=True)
 
@@ -442,77 +359,111 @@ class ProcessTable:
         """The owner of each process that is starting or running."""
         return [*self._starting, *(entry.owner for entry in self._entries.values() if entry.ended_at is None)]
 
-    def _find(self, identity: str, owner: ProcessOwner) -> _ProcessEntry:
-        entry = self._entries.get(identity)
-        # Do not reveal whether another owner has such a process.
-        if entry is None or entry.owner != owner:
-            raise InvalidArgument(
-                "process", f"unknown process {identity!r}; it was never started, or its result has expired"
-            )
-        entry.used_at = self._now()
-        return entry
-
-    async def _write_input(self, entry: _ProcessEntry, data: bytes, wait: float) -> int:
-        deadline = self._now() + wait
-        async with entry.write_lock:
-            printed = await entry.cursor.read_end_offset()
-            taken = await entry.process.write(data)
-            while taken < len(data) and self._now() < deadline:
-                await asyncio.sleep(_WRITE_RETRY_DELAY)
-                with suppress(InvalidArgument):
-                    taken += await entry.process.write(data[taken:])
-                if entry.ended_at is not None:
-                    break
-            if taken:
-                entry.cursor.record_input(data[:taken], printed)
-        return taken
-
-    async def _wait_for_end(self, identity: str, entry: _ProcessEntry) -> CommandResult:
+    async def _wait_for_end(self, entry: _ProcessEntry) -> CommandResult:
         try:
             ended = await entry.process.wait()
         finally:
-            entry.ended_at = self._now()
-            if identity in self._entries:
-                self._schedule_expiry(identity, entry)
-                done = [(one.ended_at, name) for name, one in self._entries.items() if one.ended_at is not None]
-                for _, name in sorted(done)[: max(len(done) - self._limits.max_ended, 0)]:
-                    self._forget(name)
+            entry.ended_at = _now()
+            done = [(one.ended_at, name) for name, one in self._entries.items() if one.ended_at is not None]
+            for _, name in sorted(done)[: max(len(done) - self._limits.max_ended, 0)]:
+                self._entries.pop(name).expiry.cancel()
         expired = entry.expiry_reason and ended.ending is EndReason.KILLED
         return replace(ended, detail=entry.expiry_reason) if expired else ended
 
-    def _schedule_expiry(self, identity: str, entry: _ProcessEntry) -> None:
-        if entry.timer is not None:
-            entry.timer.cancel()
-        due = self._compute_expiry(entry)[0]
-        entry.timer = asyncio.get_running_loop().call_at(due, self._on_expiry_timer, identity, entry)
+    async def _expire(self, identity: str, entry: _ProcessEntry) -> None:
+        """Kill a process that nobody uses any more, and forget its result some time after the end."""
+        idle, lifetime = self._limits.idle_timeout, self._limits.max_lifetime
+        while not entry.final.done():
+            due, why = min(
+                (entry.used_at + idle, f"killed after {idle:g} s without a poll or input"),
+                (entry.started_at + lifetime, f"killed after {lifetime:g} s, the maximum lifetime"),
+            )
+            if due <= _now():
+                entry.expiry_reason = why
+                spawn_task(entry.process.kill(), self._tasks)
+                await asyncio.wait([entry.final])
+            else:
+                await asyncio.wait([entry.final], timeout=due - _now())
+        await asyncio.sleep(self._limits.ended_ttl)
+        self._entries.pop(identity, None)
 
-    def _compute_expiry(self, entry: _ProcessEntry) -> tuple[float, str]:
-        limits = self._limits
-        if entry.ended_at is not None:
-            return entry.ended_at + limits.ended_ttl, ""
-        idle, lifetime = limits.idle_timeout, limits.max_lifetime
-        return min(
-            (entry.used_at + idle, f"killed after {idle:g} s without a poll or input"),
-            (entry.started_at + lifetime, f"killed after {lifetime:g} s, the maximum lifetime"),
-        )
 
-    def _on_expiry_timer(self, identity: str, entry: _ProcessEntry) -> None:
-        due, why = self._compute_expiry(entry)
-        if due > self._now():
-            self._schedule_expiry(identity, entry)
-        elif entry.ended_at is not None:
-            self._forget(identity)
-        elif not entry.expiry_reason:
-            entry.expire(why)
+class OwnedProcesses:
+    """The interactive processes of one owner, in a table that the whole host shares."""
 
-    def _forget(self, identity: str) -> None:
-        timer = self._entries.pop(identity).timer
-        if timer is not None:
-            timer.cancel()
+    def __init__(self, processes: ProcessTable, owner: ProcessOwner) -> None:
+        self._processes = processes
+        self._owner = owner
 
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
+    async def poll(
+        self, identity: str, *, wait: float = WAIT, limit: int = LIMIT, offset: int | None = None
+    ) -> ProcessPollResult:
+        """The output since the last poll or, with `offset`, from that byte on, without affecting other polls.
+
+        Waits up to `wait` seconds, less when the command exits or waits for input, or when it seems to wait for input
+        and has printed nothing for a moment. An offset beyond the end means the end. Raises `InvalidArgument`
+        if the owner has no such process.
+        """
+        entry = self._processes.find(identity, self._owner)
+        # Let other tasks run, even if the caller polls in a loop and there is always output.
+        await asyncio.sleep(0)
+        if offset is None:
+            piece = await entry.cursor.next(wait=wait, settle=SETTLE, limit=limit)
+        else:
+            begin = min(offset, await entry.cursor.read_end_offset())
+            piece = await entry.cursor.read(begin, wait=wait, settle=SETTLE, limit=limit)
+        entry.used_at = _now()
+        if piece.ended or entry.ended_at is not None:
+            return replace(piece, more=not piece.ended, interaction=None, result=await entry.result())
+        return piece
+
+    async def write(
+        self,
+        identity: str,
+        data: bytes = b"",
+        *,
+        submit: bool = False,
+        close: bool = False,
+        wait: float = WAIT,
+        limit: int = LIMIT,
+    ) -> ProcessWriteResult:
+        """Write input, followed by Enter if `submit` is set, and poll. Without input, this is a poll.
+
+        Retries for `wait` seconds; a process that does not read may take only part of the data, and the caller writes
+        the rest again. With `close`, its input is closed after everything was taken. A terminal in line mode keeps the
+        first 4,095 bytes of a line; the kernel drops the others. Raises `InvalidArgument` if the process has ended or
+        its input is closed.
+        """
+        entry = self._processes.find(identity, self._owner)
+        offered = data + entry.enter if submit else data
+        taken = await entry.write(offered, wait) if offered else 0
+        if close and taken == len(offered):
+            await entry.process.close_input()
+        poll = await self.poll(identity, wait=wait, limit=limit)
+        return ProcessWriteResult(taken, len(offered), poll)
+
+    async def resize(self, identity: str, rows: int, columns: int) -> None:
+        """Change the size of its terminal; raises `InvalidArgument` if it has none."""
+        entry = self._processes.find(identity, self._owner)
+        await entry.process.resize(rows, columns)
+        if entry.viewer is not None:
+            await entry.viewer.resize(TerminalSize(rows, columns))
+
+    async def view(self, identity: str, poll: ProcessPollResult) -> ScreenView:
+        """The output of a poll as plain text, and the current screen of a full-screen program.
+
+        Terminal output is stripped of colors, cursor movements and titles.
+        """
+        entry = self._processes.find(identity, self._owner)
+        if entry.viewer is None:
+            return ScreenView(poll.data.decode("utf-8", "replace"))
+        return await entry.viewer.view_output(poll.offset, poll.data)
+
+    async def kill(self, identity: str) -> Literal["killed", "exited"]:
+        """Kill a process and everything it started. Safe to call twice."""
+        entry = self._processes.find(identity, self._owner)
+        await entry.process.kill()
+        return "killed" if (await entry.result()).ending is EndReason.KILLED else "exited"
 
 
 ResultFormatter: TypeAlias = Callable[[RunResult], Mapping[str, Any]]
@@ -526,13 +477,12 @@ class _InteractiveCommand:
 
 
 @check_arguments
-class InteractiveCommands:
+class InteractiveCommands(OwnedProcesses):
     """The interactive commands of one owner, in a process table that the whole host shares."""
 
     def __init__(self, runner: CommandRunner, processes: ProcessTable, owner: ProcessOwner) -> None:
+        super().__init__(processes, owner)
         self._runner = runner
-        self._processes = processes
-        self._owner = owner
         self._commands: dict[str, _InteractiveCommand] = {}
 
     def with_runner(self, runner: CommandRunner) -> "InteractiveCommands":
@@ -548,13 +498,11 @@ class InteractiveCommands:
         """
         begun: list[ActiveCommand] = []
 
-        async def begin(command: Command) -> Process:
-            del command  # the runner builds it from the request
+        async def begin() -> Process:
             begun.append(await self._runner.start(replace(request, input_open=True, readable=True)))
             return begun[0].process
 
-        wanted = Command(("interactive",), terminal=request.terminal)
-        identity = await self._processes.start(begin, wanted, self._owner)
+        identity = await self._processes.start(begin, self._owner, request.terminal)
         # Outputs are collected when the command ends, even if nothing awaits the result.
         result = asyncio.get_running_loop().create_task(self._runner.finish(begun[0]))
         result.add_done_callback(retrieve_exception)
@@ -564,37 +512,6 @@ class InteractiveCommands:
         self._commands[identity] = _InteractiveCommand(result, format_result)
         return identity
 
-    async def poll(
-        self,
-        identity: str,
-        *,
-        wait: float = WAIT,
-        settle: float = SETTLE,
-        limit: int = LIMIT,
-        offset: int | None = None,
-    ) -> ProcessPollResult:
-        """See `ProcessTable.poll`."""
-        return await self._processes.poll(identity, self._owner, wait=wait, settle=settle, limit=limit, offset=offset)
-
-    async def write(
-        self,
-        identity: str,
-        data: bytes = b"",
-        *,
-        submit: bool = False,
-        close: bool = False,
-        wait: float = WAIT,
-        limit: int = LIMIT,
-    ) -> ProcessWriteResult:
-        """See `ProcessTable.write`."""
-        return await self._processes.write(
-            identity, self._owner, data, submit=submit, close=close, wait=wait, limit=limit
-        )
-
-    async def view(self, identity: str, poll: ProcessPollResult) -> ScreenView:
-        """See `ProcessTable.view`."""
-        return await self._processes.view(identity, self._owner, poll)
-
     def has_command(self, identity: str) -> bool:
         """Whether such a command was started here and is still known."""
         return identity in self._commands and self._processes.has_process(identity, self._owner)
@@ -603,17 +520,9 @@ class InteractiveCommands:
         """The running commands, oldest first."""
         return tuple(identity for identity in self._processes.list_running(self._owner) if identity in self._commands)
 
-    async def resize(self, identity: str, rows: int, columns: int) -> None:
-        """See `ProcessTable.resize`."""
-        await self._processes.resize(identity, self._owner, rows, columns)
-
-    async def kill(self, identity: str) -> Literal["killed", "exited"]:
-        """See `ProcessTable.kill`."""
-        return await self._processes.kill(identity, self._owner)
-
     async def result(self, identity: str) -> RunResult:
         """The result of a command that has ended. Raises `InvalidArgument` for an unknown id."""
-        await self._processes.poll(identity, self._owner, wait=0, offset=0, limit=0)
+        self._processes.find(identity, self._owner)
         return await asyncio.shield(self._commands[identity].result)
 
     async def describe(self, identity: str) -> Mapping[str, Any]:

@@ -11,10 +11,11 @@ import secrets
 import signal
 import struct
 import termios
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import Self
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.protocol import Process
@@ -28,6 +29,7 @@ from openskills.executors.spec import (
     TerminalSize,
 )
 from openskills.executors.supervisor import ExitStatus, SupervisedProcess
+from openskills.executors.watchdog import CallWatch
 from openskills.telemetry.mask import Masker
 
 
@@ -35,17 +37,16 @@ class HeadTailBuffer:
     """The head and the tail of a stream, `limit` bytes in total."""
 
     def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._head_room = limit - limit // 2
-        self._tail_room = limit // 2
         self._head = bytearray()
-        self._tail: deque[bytes] = deque()
-        self._tail_size = 0
+        self._tail = RingBuffer(limit // 2)
         self.total = 0
 
     @property
     def is_full(self) -> bool:
         """Whether bytes are being dropped."""
-        return self.total > self._head_room + self._tail_room
+        return self.total > self._limit
 
     def add(self, data: bytes) -> None:
         """Append data."""
@@ -54,16 +55,12 @@ class HeadTailBuffer:
         if room > 0:
             self._head += data[:room]
             data = data[room:]
-        if not data or not self._tail_room:
-            return
-        self._tail.append(data[-self._tail_room :])
-        self._tail_size += len(self._tail[-1])
-        while self._tail_size - len(self._tail[0]) >= self._tail_room:
-            self._tail_size -= len(self._tail.popleft())
+        if data:
+            self._tail.add(data)
 
     def to_captured(self) -> CapturedOutput:
         """The captured output so far."""
-        tail = b"".join(self._tail)[-self._tail_room :] if self._tail else b""
+        tail = self._tail.read_last()
         return CapturedOutput(bytes(self._head), tail, self.total - len(self._head) - len(tail))
 
 
@@ -82,6 +79,10 @@ class RingBuffer:
         # Trim in large steps, because every trim moves the remaining bytes.
         if len(self._data) > 2 * self._capacity:
             del self._data[: len(self._data) - self._capacity]
+
+    def read_last(self) -> bytes:
+        """The last `capacity` bytes."""
+        return bytes(self._data[max(len(self._data) - self._capacity, 0) :])
 
     def read(self, offset: int, limit: int, *, ended: bool) -> ProcessOutput:
         """Up to `limit` bytes from `offset` on, or from the first byte that is still available."""
@@ -229,72 +230,18 @@ WatchFunction = Callable[[SupervisedProcess], Awaitable[str]]
 """Watches a running command; returns the reason when it has to be killed."""
 
 
-class HostProcess:
-    """A command that runs on this machine. Implements `Process`."""
+class CapturedProcess:
+    """What every `Process` of this machine does: keep output for readers, and resolve `_ended` with the result."""
 
     def __init__(self, command: Command) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._limits = command.limits
-        self._terminal = command.terminal is not None
-        self._started_at = self._loop.time()
-        self._stdout = HeadTailBuffer(self._limits.output_bytes)
-        self._stderr = HeadTailBuffer(self._limits.output_bytes)
-        interactive = command.readable or command.input_open or self._terminal
-        streams = (
-            *((OutputStream.BOTH,) if interactive else ()),
-            *((OutputStream.STDOUT, OutputStream.STDERR) if command.readable else ()),
-        )
-        self._rings = {stream: RingBuffer(self._limits.output_bytes) for stream in streams}
-        self._more = asyncio.Event()
-        self._ended: asyncio.Future[CommandResult] = self._loop.create_future()
-        self._ending = EndReason.EXITED
-        self._detail = ""
-        self._readers: list[PipeReader] = []
-        self._writer: PipeWriter | None = None
-        self._files: tuple[tuple[int, int], ...] = ()
-        self._readers_before: Mapping[str, int] = {}
-        self._supervised: SupervisedProcess | None = None
-        self._stop_task: asyncio.Task[None] | None = None
-        self._watch_task: asyncio.Task[None] | None = None
-        self._deadline: asyncio.TimerHandle | None = None
-        self._watch_timer: asyncio.TimerHandle | None = None
+        size = command.limits.output_bytes
+        interactive = command.readable or command.input_open or command.terminal is not None
+        kept = tuple(OutputStream) if command.readable else (OutputStream.BOTH,) if interactive else ()
         self.id = secrets.token_hex(8)
-
-    @classmethod
-    async def start(cls, command: Command, launch: LaunchFunction, watch: WatchFunction | None = None) -> "HostProcess":
-        """Start a command with pipes or its own terminal. The timeout counts from here."""
-        process = cls(command)
-        with Stdio(command) as stdio:
-            timeout = min(command.limits.timeout + _KILL_TIMEOUT, _LAUNCH_TIMEOUT)
-            clock = asyncio.timeout(timeout)
-            try:
-                async with clock:
-                    process._supervised = await launch(stdio.child_fds)
-            except TimeoutError:
-                if not clock.expired():
-                    raise
-                raise ExecutorUnavailable(f"starting the command timed out after {timeout:g} s") from None
-            process._follow(process._supervised, stdio, command, watch)
-        return process
-
-    async def write(self, data: bytes) -> int:
-        """See `Process.write`."""
-        if self._ended.done():
-            raise InvalidArgument("process", "has ended and takes no more input")
-        if self._writer is None or self._writer.is_closed:
-            raise InvalidArgument("input", "closed; start the command with open input")
-        if self._supervised is not None and data:
-            self._readers_before = await self._supervised.find_readers(self._files)
-        return 0 if self._writer.is_closed else self._writer.offer(data)
-
-    async def close_input(self) -> None:
-        """See `Process.close_input`."""
-        if self._writer is None or self._writer.is_closed:
-            return
-        if self._terminal:
-            self._writer.offer(_CTRL_D)
-        else:
-            self._writer.finish()
+        self._captures = {stream: HeadTailBuffer(size) for stream in (OutputStream.STDOUT, OutputStream.STDERR)}
+        self._rings = {stream: RingBuffer(size) for stream in kept}
+        self._more = asyncio.Event()
+        self._ended: asyncio.Future[CommandResult] = asyncio.get_running_loop().create_future()
 
     async def read(
         self, offset: int, *, wait: float = 0.0, limit: int = 65536, stream: OutputStream = OutputStream.BOTH
@@ -312,9 +259,109 @@ class HostProcess:
                         await self._more.wait()
         return ring.read(offset, limit, ended=self._ended.done())
 
+    async def wait(self) -> CommandResult:
+        """See `Process.wait`."""
+        return await asyncio.shield(self._ended)
+
+    def add_done_callback(self, act: Callable[[Self], None]) -> None:
+        """Call `act` with the process once it has ended."""
+        self._ended.add_done_callback(lambda _: act(self))
+
+    def _add_output(self, stream: OutputStream, data: bytes) -> bool:
+        """Keep output; returns whether bytes are being dropped."""
+        self._captures[stream].add(data)
+        for key in (OutputStream.BOTH, stream):
+            if key in self._rings:
+                self._rings[key].add(data)
+        if self._rings:
+            self._wake_readers()
+        return self._captures[stream].is_full
+
+    def _wake_readers(self) -> None:
+        self._more.set()
+        self._more = asyncio.Event()
+
+
+class HostProcess(CapturedProcess):
+    """A command that runs on this machine. Implements `Process`."""
+
+    def __init__(
+        self,
+        command: Command,
+        supervised: SupervisedProcess,
+        stdio: "Stdio",
+        started_at: float,
+        watch: WatchFunction | None,
+    ) -> None:
+        super().__init__(command)
+        self._loop = asyncio.get_running_loop()
+        self._limits = command.limits
+        self._terminal = command.terminal is not None
+        self._started_at = started_at
+        self._supervised = supervised
+        self._ending = EndReason.EXITED
+        self._detail = ""
+        self._writer: PipeWriter | None = None
+        self._readers_before: Mapping[str, int] = {}
+        self._stop_task: asyncio.Task[None] | None = None
+        try:
+            self._readers = [PipeReader(stdio.stdout, partial(self._add_output, OutputStream.STDOUT))]
+            if stdio.stderr >= 0:
+                self._readers.append(PipeReader(stdio.stderr, partial(self._add_output, OutputStream.STDERR)))
+            if stdio.stdin >= 0:
+                self._writer = PipeWriter(stdio.stdin, command.stdin, keep_open=command.input_open or self._terminal)
+        except OSError as error:
+            supervised.signal(signal.SIGKILL)
+            raise ExecutorUnavailable(f"cannot read the command's output, so it was killed: {error.strerror}") from None
+        stdio.detach()
+        found = map(os.fstat, stdio.child_fds)
+        self._files = tuple((one.st_dev, one.st_ino) for one in found) if self._writer is not None else ()
+        timeout = self._limits.timeout
+        timed_out = (EndReason.TIMED_OUT, f"timed out after {timeout:g} s")
+        self._deadline = self._loop.call_at(started_at + timeout, self._stop, *timed_out)
+        # Most commands end before they need watching.
+        on_excess = partial(self._stop, EndReason.LIMIT)
+        self._watch = CallWatch(lambda: watch(supervised), on_excess, delay=_WATCH_DELAY) if watch else None
+        supervised.add_done_callback(self._on_exit)
+
+    @classmethod
+    async def start(cls, command: Command, launch: LaunchFunction, watch: WatchFunction | None = None) -> "HostProcess":
+        """Start a command with pipes or its own terminal. The timeout counts from here."""
+        started_at = asyncio.get_running_loop().time()
+        with Stdio(command) as stdio:
+            timeout = min(command.limits.timeout + _KILL_TIMEOUT, _LAUNCH_TIMEOUT)
+            clock = asyncio.timeout(timeout)
+            try:
+                async with clock:
+                    supervised = await launch(stdio.child_fds)
+            except TimeoutError:
+                if not clock.expired():
+                    raise
+                raise ExecutorUnavailable(f"starting the command timed out after {timeout:g} s") from None
+            return cls(command, supervised, stdio, started_at, watch)
+
+    async def write(self, data: bytes) -> int:
+        """See `Process.write`."""
+        if self._ended.done():
+            raise InvalidArgument("process", "has ended and takes no more input")
+        if self._writer is None or self._writer.is_closed:
+            raise InvalidArgument("input", "closed; start the command with open input")
+        if data:
+            self._readers_before = await self._supervised.find_readers(self._files)
+        return 0 if self._writer.is_closed else self._writer.offer(data)
+
+    async def close_input(self) -> None:
+        """See `Process.close_input`."""
+        if self._writer is None or self._writer.is_closed:
+            return
+        if self._terminal:
+            self._writer.offer(_CTRL_D)
+        else:
+            self._writer.finish()
+
     async def is_waiting(self) -> bool:
         """See `Process.is_waiting`."""
-        if self._supervised is None or self._writer is None or self._writer.is_closed or self._ended.done():
+        if self._writer is None or self._writer.is_closed or self._ended.done():
             return False
         readers = await self._supervised.find_readers(self._files)
         # One that was blocked before the last write and has not run since has not seen that input.
@@ -333,66 +380,13 @@ class HostProcess:
         self._stop(EndReason.KILLED, "killed by request")
         await self.wait()
 
-    async def wait(self) -> CommandResult:
-        """See `Process.wait`."""
-        return await asyncio.shield(self._ended)
-
-    def add_done_callback(self, act: Callable[["HostProcess"], None]) -> None:
-        """Call `act` with the process once it has ended."""
-        self._ended.add_done_callback(lambda _: act(self))
-
-    def _follow(
-        self, supervised: SupervisedProcess, stdio: "Stdio", command: Command, watch: WatchFunction | None
-    ) -> None:
-        try:
-            self._readers = [PipeReader(stdio.stdout, self._create_callback(self._stdout, OutputStream.STDOUT))]
-            if stdio.stderr >= 0:
-                self._readers.append(PipeReader(stdio.stderr, self._create_callback(self._stderr, OutputStream.STDERR)))
-            if stdio.stdin >= 0:
-                self._writer = PipeWriter(stdio.stdin, command.stdin, keep_open=command.input_open or self._terminal)
-        except OSError as error:
-            supervised.signal(signal.SIGKILL)
-            raise ExecutorUnavailable(f"cannot read the command's output, so it was killed: {error.strerror}") from None
-        stdio.detach()
-        found = map(os.fstat, stdio.child_fds)
-        self._files = tuple((one.st_dev, one.st_ino) for one in found) if self._writer is not None else ()
-        timeout = self._limits.timeout
-        timed_out = (EndReason.TIMED_OUT, f"timed out after {timeout:g} s")
-        self._deadline = self._loop.call_at(self._started_at + timeout, self._stop, *timed_out)
-        supervised.add_done_callback(lambda end: self._on_exit(supervised, end))
-        if watch is not None:
-
-            async def enforce_limits() -> None:
-                self._stop(EndReason.LIMIT, await watch(supervised))
-
-            def start_watch() -> None:
-                self._watch_task = self._loop.create_task(enforce_limits())
-
-            # Most commands end before they need watching.
-            self._watch_timer = self._loop.call_later(_WATCH_DELAY, start_watch)
-
-    def _create_callback(self, capture: HeadTailBuffer, stream: OutputStream) -> Callable[[bytes], bool]:
-        rings = [self._rings[key] for key in (OutputStream.BOTH, stream) if key in self._rings]
-
-        def on_output(data: bytes) -> bool:
-            capture.add(data)
-            for ring in rings:
-                ring.add(data)
-            if self._rings:
-                self._wake_readers()
-            return capture.is_full
-
-        return on_output
-
-    def _wake_readers(self) -> None:
-        self._more.set()
-        self._more = asyncio.Event()
-
-    def _on_exit(self, supervised: SupervisedProcess, end: ExitStatus) -> None:
-        duration = self._loop.time() - (supervised.ready_at or self._started_at)
-        for pending in (self._deadline, self._watch_timer, self._watch_task, self._stop_task):
-            if pending is not None:
-                pending.cancel()
+    def _on_exit(self, end: ExitStatus) -> None:
+        duration = self._loop.time() - (self._supervised.ready_at or self._started_at)
+        self._deadline.cancel()
+        if self._stop_task is not None:
+            self._stop_task.cancel()
+        if self._watch is not None:
+            self._watch.close()
         for reader in self._readers:
             reader.drain()
         if self._writer is not None:
@@ -404,7 +398,10 @@ class HostProcess:
             if fault is not None:
                 message = f"cannot read the output of the command, which has ended: {fault.strerror}"
             else:
-                said = self._stderr.to_captured().text().strip()[-_EXCERPT:] or f"exit status {end.status}"
+                said = (
+                    self._captures[OutputStream.STDERR].to_captured().text().strip()[-_EXCERPT:]
+                    or f"exit status {end.status}"
+                )
                 message = f"the isolation could not be set up, and nothing was run: {said}"
             self._ended.set_exception(ExecutorUnavailable(message))
             # Keep asyncio from logging it if nothing awaits the result.
@@ -413,7 +410,7 @@ class HostProcess:
 
     def _build_result(self, end: ExitStatus, duration: float) -> CommandResult:
         ending, detail = self._ending, self._detail
-        excess = self._supervised.excess if self._supervised else ""
+        excess = self._supervised.excess
         if excess and ending is EndReason.EXITED:
             ending, detail = EndReason.LIMIT, excess
         if end.lost and ending is EndReason.EXITED:
@@ -421,8 +418,8 @@ class HostProcess:
         if not end.clean:
             detail = f"{detail}; some of its processes could not be killed".lstrip("; ")
         code = 128 - end.status if end.status < 0 else end.status
-        captured = (self._stdout.to_captured(), self._stderr.to_captured())
-        notes = tuple(self._supervised.notes) if self._supervised else ()
+        captured = (capture.to_captured() for capture in self._captures.values())
+        notes = tuple(self._supervised.notes)
         return CommandResult(
             code,
             ending,
@@ -440,18 +437,16 @@ class HostProcess:
             self._stop_task = self._loop.create_task(self._terminate())
 
     async def _terminate(self) -> None:
-        if (supervised := self._supervised) is None:
-            return
         if self._limits.grace > 0:
-            supervised.signal(signal.SIGTERM, deep=True)
+            self._supervised.signal(signal.SIGTERM, deep=True)
             # A stopped process would not handle the signal.
-            supervised.signal(signal.SIGCONT, deep=True)
+            self._supervised.signal(signal.SIGCONT, deep=True)
             await asyncio.sleep(self._limits.grace)
         # Repeatedly, because a process that forks while it is killed may leave new children.
         for _ in range(round(_KILL_TIMEOUT / _KILL_INTERVAL)):
-            supervised.signal(signal.SIGKILL)
+            self._supervised.signal(signal.SIGKILL)
             await asyncio.sleep(_KILL_INTERVAL)
-        supervised.abandon()
+        self._supervised.abandon()
 
 
 class Stdio:

@@ -38,29 +38,26 @@ class WatchedRun:
         """Record the result. A failed command is not an error of ours."""
         if self._ended:
             return
-        self._ended = True
         self._span.set(
             {
                 "process.exit.code": how.exit_code,
-                "workspace.run.ending": str(how.ending),
-                "workspace.run.timed_out": how.ending is EndReason.TIMED_OUT,
                 "workspace.run.cpu_ms": how.cpu_ms,
                 "workspace.run.stdout_bytes": how.stdout.total,
                 "workspace.run.stderr_bytes": how.stderr.total,
             }
         )
-        self._span.end()
-        self._count_end(how.ending)
+        self._end(how.ending)
         count(BYTES, how.stdout.total + how.stderr.total, flow="printed")
 
     def record_cancellation(self) -> None:
         """Record that it was killed during its start. It may have run, and its result is unknown."""
-        self._ended = True
-        self._span.set({"workspace.run.ending": str(EndReason.KILLED), "workspace.run.timed_out": False})
-        self._span.end()
-        self._count_end(EndReason.KILLED)
+        self._end(EndReason.KILLED)
 
-    def _count_end(self, ending: EndReason) -> None:
+    def _end(self, ending: EndReason) -> None:
+        self._ended = True
+        timed_out = ending is EndReason.TIMED_OUT
+        self._span.set({"workspace.run.ending": str(ending), "workspace.run.timed_out": timed_out})
+        self._span.end()
         count("openskills.run.ended", ending=str(ending), isolation=str(self._run.isolation))
 
 

@@ -1,8 +1,9 @@
 """Commands, limits, results and the layout of a workspace: plain values that can be sent to another machine. Pure."""
 
+import codecs
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -67,6 +68,15 @@ class Limits:
                 raise InvalidArgument(
                     f"limits.{name}", f"{value!r} is invalid; use a number from {minimum:g} on, or None"
                 )
+
+    def for_calls(self, calls: int) -> "Limits":
+        """The limits of a process tree that serves this many calls at the same time."""
+        total, processes = self.total_memory_bytes, self.processes
+        return replace(
+            self,
+            total_memory_bytes=None if total is None else total * calls,
+            processes=None if processes is None else processes * calls,
+        )
 
 
 @check_arguments
@@ -263,14 +273,9 @@ def encode_text(text: str, field: str, what: str, *, errors: str = "surrogateesc
 
 def count_partial_end(data: bytes | bytearray) -> int:
     """How many bytes at the end are an incomplete character of UTF-8."""
-    for back in range(1, min(3, len(data)) + 1):
-        byte = data[-back]
-        if byte < 0x80:
-            break
-        if byte >= 0xC0:
-            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4 if byte < 0xF8 else 0
-            return back if back < needed else 0
-    return 0
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data[-3:])
+    return len(decoder.getstate()[0])
 
 
 def count_partial_start(data: bytes | bytearray) -> int:

@@ -253,6 +253,8 @@ class Supervisor:
         self._is_blocked = False
         self._next = 0
         self._closed = False
+        self.marker = ""
+        """The marker of the processes that it starts, if they have one."""
         self._loop.add_reader(connection, self._on_readable)
 
     @classmethod
@@ -677,47 +679,40 @@ def _read_start_time(pid: int) -> int:
     return -1 if fields[_STATE] in "ZX" else int(fields[_START_TIME])
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedSupervisor:
-    """A supervisor, and the marker of the processes that it starts."""
-
-    supervisor: Supervisor
-    marker: str
-
-
 class SupervisorRegistry:
     """One supervisor per key and event loop."""
 
     def __init__(self) -> None:
-        self._supervisors: dict[tuple[asyncio.AbstractEventLoop, Hashable], MarkedSupervisor] = {}
+        self._supervisors: dict[tuple[asyncio.AbstractEventLoop, Hashable], Supervisor] = {}
         self._spawn_lock = CrossLoopLock()
 
-    async def get(self, key: Hashable, begin: Callable[[], Supervisor]) -> MarkedSupervisor:
+    async def get(self, key: Hashable, begin: Callable[[], Supervisor]) -> Supervisor:
         """The supervisor of this key. Before a new one is created, orphaned processes are killed."""
         mine = (asyncio.get_running_loop(), key)
         found = self._supervisors.get(mine)
-        if found is not None and found.supervisor.is_usable:
+        if found is not None and found.is_usable:
             return found
         async with self._spawn_lock:
             found = self._supervisors.get(mine)
-            if found is None or not found.supervisor.is_usable:
+            if found is None or not found.is_usable:
                 dead = [one for one in self._supervisors if one == mine or one[0].is_closed()]
                 gone = [self._supervisors.pop(one) for one in dead]
                 for one in gone:
-                    await one.supervisor.close()
+                    await one.close()
                 markers = {one.marker for one in gone}
                 await asyncio.to_thread(kill_orphans, lambda marker: marker in markers or is_orphaned(marker))
-                found = self._supervisors[mine] = MarkedSupervisor(begin(), create_marker())
+                found = self._supervisors[mine] = begin()
+                found.marker = create_marker()
             return found
 
     async def close_supervisor(self, key: Hashable) -> None:
         """Terminate the supervisor of this key, if there is one."""
         found = self._supervisors.pop((asyncio.get_running_loop(), key), None)
         if found is not None:
-            await found.supervisor.close()
+            await found.close()
 
     async def close(self) -> None:
         """Terminate all of them."""
         everyone, self._supervisors = self._supervisors, {}
         for found in everyone.values():
-            await found.supervisor.close()
+            await found.close()

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 from openskills.executors.escape_codes import ControlSequence, EscapeParser, read_plain_text
 from openskills.executors.protocol import Process
@@ -146,49 +146,17 @@ def _split_wide(line: list[str], column: int) -> None:
         line[column - 1] = line[column] = BLANK
 
 
-_DEFAULT_STOPS = b"\1" + bytes(7)
-
-
-class TabStops:
-    """The columns with a tab stop, initially every eighth."""
-
-    def __init__(self, columns: int) -> None:
-        self._columns = columns
-        self._stops = bytearray(_DEFAULT_STOPS * (columns // len(_DEFAULT_STOPS) + 1))[:columns]
-
-    def find_next(self, column: int, count: int) -> int:
-        """The column after `count` tabs, at most the last one."""
-        for _ in range(min(count, self._columns)):
-            column = self._stops.find(1, column + 1)
-            if column < 0:
-                return self._columns - 1
-        return column
-
-    def find_previous(self, column: int, count: int) -> int:
-        """The column `count` tabs back, at least the first one."""
-        for _ in range(min(count, self._columns)):
-            column = self._stops.rfind(1, 0, column)
-            if column < 0:
-                return 0
-        return column
-
-    def set(self, column: int) -> None:
-        """Set a tab stop."""
-        self._stops[column] = 1
-
-    def clear(self, column: int) -> None:
-        """Remove a tab stop."""
-        self._stops[column] = 0
-
-    def clear_all(self) -> None:
-        """Remove all tab stops."""
-        self._stops = bytearray(self._columns)
-
-
 _FIRST_LINE_CHAR, _LINE_CHARS = "\x5f", " ◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·"
+_DRAWING_SET = "0"
 _DRAWING = {ord(_FIRST_LINE_CHAR) + place: char for place, char in enumerate(_LINE_CHARS)}
 
 ErasePart = Literal["after", "before", "all"]
+_ERASE_PARTS: Mapping[int, ErasePart] = {0: "after", 1: "before", 2: "all"}
+_STOPS = b"\1" + bytes(7)
+"""A tab stop in every eighth column."""
+_CursorState = tuple[int, int, bool, bool, tuple[bool, bool], bool]
+"""What is saved and restored: row, column, a pending wrap, origin mode, and the character sets."""
+_INITIAL_CURSOR: _CursorState = (0, 0, False, False, (False, False), False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,24 +175,16 @@ class ScreenSnapshot:
     has_gap: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _CursorState:
-    """The state that is saved and restored with the cursor."""
-
-    row: int = 0
-    column: int = 0
-    wraps: bool = False
-    in_region: bool = False
-    drawing: tuple[bool, bool] = (False, False)
-    second_set: bool = False
-
-
 class Screen:
-    """Rows and columns with a cursor. Every method is bounded by the size, whatever its arguments."""
+    """Rows and columns with a cursor. Every method is bounded by the size, whatever its arguments.
+
+    Implements `EscapeSink` for its own parser. Unknown sequences are ignored.
+    """
 
     def __init__(self, rows: int = 24, columns: int = 80) -> None:
         self.rows, self.columns = rows, columns
         self._main, self._other = Grid(rows, columns), Grid(rows, columns)
+        self._parser = EscapeParser(self)
         self.reset()
 
     def reset(self) -> None:
@@ -232,11 +192,11 @@ class Screen:
         self._main.clear()
         self._other.clear()
         self._grid = self._main
-        self._saved = {False: _CursorState(), True: _CursorState()}
+        self._saved = {False: _INITIAL_CURSOR, True: _INITIAL_CURSOR}
         self._painted = 0
         self._has_gap = False
         self._last = ""
-        self._stops = TabStops(self.columns)
+        self._reset_stops()
         self.soft_reset()
         self._set_cursor(0, 0)
 
@@ -245,7 +205,10 @@ class Screen:
         self.auto_wrap, self.insert_mode, self.newline_mode = True, False, False
         self._in_region, self._drawing, self._second_set = False, (False, False), False
         self._top, self._bottom = 0, self.rows - 1
-        self._saved[self.is_alternate] = _CursorState()
+        self._saved[self.is_alternate] = _INITIAL_CURSOR
+
+    def _reset_stops(self) -> None:
+        self._stops = bytearray(_STOPS * (self.columns // len(_STOPS) + 1))[: self.columns]
 
     @property
     def is_alternate(self) -> bool:
@@ -260,19 +223,41 @@ class Screen:
     def mark_gap(self) -> None:
         """Record that some output was lost."""
         self._has_gap = True
+        self._parser.reset()
 
     def resize(self, rows: int, columns: int) -> None:
         """Change the size, cutting off what does not fit."""
         self.rows, self.columns = rows, columns
         self._main.resize(rows, columns)
         self._other.resize(rows, columns)
-        self._stops = TabStops(columns)
+        self._reset_stops()
         self._top, self._bottom = 0, rows - 1
         self._set_cursor(self._row, self._column)
 
-    # Text
+    # Output
 
-    def write(self, text: str) -> None:
+    def feed(self, data: bytes) -> None:
+        """Apply the next bytes of a program's output."""
+        self._parser.feed(data)
+
+    def control(self, char: str) -> None:
+        """See `EscapeSink.control`."""
+        if act := self._CONTROLS.get(char):
+            act(self)
+
+    def escape(self, between: str, final: str) -> None:
+        """See `EscapeSink.escape`."""
+        if between in ("(", ")"):
+            self.designate(second=between == ")", drawing=final == _DRAWING_SET)
+        elif not between and (act := self._ESCAPES.get(final)):
+            act(self)
+
+    def sequence(self, found: ControlSequence) -> None:
+        """See `EscapeSink.sequence`."""
+        if act := self._SEQUENCES.get(found.prefix + found.intermediate + found.final):
+            act(self, found)
+
+    def text(self, text: str) -> None:
         """Write characters at the cursor."""
         if self._drawing[self._second_set]:
             text = text.translate(_DRAWING)
@@ -291,10 +276,9 @@ class Screen:
                 if column >= 0:
                     self._grid.combine(self._row, column, char)
 
-    def repeat(self, count: int) -> None:
-        """Repeat the last character, at most for a line."""
+    def _repeat(self, found: ControlSequence) -> None:
         if self._last:
-            self.write(self._last * min(count, self.columns))
+            self.text(self._last * min(found.count, self.columns))
 
     def _put(self, text: str) -> None:
         while text:
@@ -344,14 +328,6 @@ class Screen:
         else:
             self._set_cursor(row, column)
 
-    def move_to_row(self, row: int) -> None:
-        """Move to a row in the same column."""
-        self.move_to(row, self._column)
-
-    def move_to_column(self, column: int) -> None:
-        """Move to a column in the same row."""
-        self._set_cursor(self._row, column)
-
     def move_up(self, count: int) -> None:
         """Move up, within the region if the cursor is in it."""
         self._mark_painted()
@@ -361,14 +337,6 @@ class Screen:
         """Move down, within the region if the cursor is in it."""
         last = self._bottom if self._row <= self._bottom else self.rows - 1
         self._set_cursor(min(self._row + count, last), self._column)
-
-    def move_right(self, count: int) -> None:
-        """Move right."""
-        self._set_cursor(self._row, self._column + count)
-
-    def move_left(self, count: int) -> None:
-        """Move left."""
-        self._set_cursor(self._row, self._column - count)
 
     def carriage_return(self) -> None:
         """Move to the first column."""
@@ -397,41 +365,51 @@ class Screen:
         """Move up a row, scrolling at the region's top."""
         self._wraps = False
         if self._row == self._top:
-            self.scroll_down(1)
+            self._grid.scroll_down(self._top, self._bottom, 1)
         else:
             self.move_up(1)
 
     def tab(self, count: int = 1) -> None:
         """Move to the next tab stop, or to the last column."""
-        self._set_cursor(self._row, self._stops.find_next(self._column, count))
+        column = self._column
+        for _ in range(min(count, self.columns)):
+            column = self._stops.find(1, column + 1) % self.columns
+        self._set_cursor(self._row, column)
 
     def tab_back(self, count: int) -> None:
         """Move to the previous tab stop, or to the first column."""
-        self._set_cursor(self._row, self._stops.find_previous(self._column, count))
+        column = self._column
+        for _ in range(min(count, self.columns)):
+            column = max(self._stops.rfind(1, 0, column), 0)
+        self._set_cursor(self._row, column)
 
-    def set_stop(self) -> None:
-        """Set a tab stop at the cursor."""
-        self._stops.set(self._column)
+    def _set_stop(self) -> None:
+        self._stops[self._column] = 1
 
-    def clear_stop(self) -> None:
-        """Remove the tab stop at the cursor."""
-        self._stops.clear(self._column)
-
-    def clear_stops(self) -> None:
-        """Remove all tab stops."""
-        self._stops.clear_all()
+    def _clear_stops(self, found: ControlSequence) -> None:
+        if found.number() == 3:
+            self._stops = bytearray(self.columns)
+        elif not found.number():
+            self._stops[self._column] = 0
 
     def save_cursor(self) -> None:
         """Save the cursor, separately for each screen."""
         state = (self._row, self._column, self._wraps, self._in_region, self._drawing, self._second_set)
-        self._saved[self.is_alternate] = _CursorState(*state)
+        self._saved[self.is_alternate] = state
 
     def restore_cursor(self) -> None:
         """Restore the saved cursor."""
-        saved = self._saved[self.is_alternate]
-        self._in_region, self._drawing, self._second_set = saved.in_region, saved.drawing, saved.second_set
-        self._set_cursor(saved.row, saved.column)
-        self._wraps = saved.wraps and self._column == self.columns - 1
+        row, column, wraps, self._in_region, self._drawing, self._second_set = self._saved[self.is_alternate]
+        self._set_cursor(row, column)
+        self._wraps = wraps and self._column == self.columns - 1
+
+    def _move_to(self, found: ControlSequence) -> None:
+        self.move_to(found.count - 1, max(found.number(1), 1) - 1)
+
+    def _move_lines(self, found: ControlSequence) -> None:
+        move = self.move_down if found.final == "E" else self.move_up
+        move(found.count)
+        self.carriage_return()
 
     def _set_cursor(self, row: int, column: int) -> None:
         self._row = min(max(row, 0), self.rows - 1)
@@ -458,31 +436,20 @@ class Screen:
             top, bottom = (self._row + 1, self.rows) if part == "after" else (0, self._row)
             self._grid.clear(top, bottom)
 
-    def erase_characters(self, count: int) -> None:
-        """Clear cells from the cursor on."""
-        self._wraps = False
-        self._grid.erase(self._row, self._column, min(self._column + count, self.columns))
+    def _erase(self, found: ControlSequence) -> None:
+        if part := _ERASE_PARTS.get(found.number()):
+            erase = self.erase_in_display if found.final == "J" else self.erase_in_line
+            erase(part)
 
-    def insert_characters(self, count: int) -> None:
-        """Insert blanks at the cursor."""
+    def _edit(self, change: Callable[[int, int, int], None], number: int) -> None:
+        """Change the row from the cursor on."""
         self._wraps = False
-        self._grid.insert(self._row, self._column, min(count, self.columns))
+        change(self._row, self._column, number)
 
-    def delete_characters(self, count: int) -> None:
-        """Remove cells from the cursor on."""
-        self._wraps = False
-        self._grid.delete(self._row, self._column, count)
-
-    def insert_lines(self, count: int) -> None:
-        """Insert blank rows at the cursor's row, within the region."""
+    def _shift_lines(self, scroll: Callable[[int, int, int], None], count: int) -> None:
+        """Insert or remove rows at the cursor's row, within the region."""
         if self._top <= self._row <= self._bottom:
-            self._grid.scroll_down(self._row, self._bottom, count)
-            self.carriage_return()
-
-    def delete_lines(self, count: int) -> None:
-        """Remove rows from the cursor's row on, within the region."""
-        if self._top <= self._row <= self._bottom:
-            self._grid.scroll_up(self._row, self._bottom, count)
+            scroll(self._row, self._bottom, count)
             self.carriage_return()
 
     def scroll_up(self, count: int) -> None:
@@ -490,10 +457,6 @@ class Screen:
         if not self.is_alternate and self._bottom - self._top == self.rows - 1:
             self._painted = max(self._painted - count, 0)
         self._grid.scroll_up(self._top, self._bottom, count)
-
-    def scroll_down(self, count: int) -> None:
-        """Scroll the region down."""
-        self._grid.scroll_down(self._top, self._bottom, count)
 
     # Modes
 
@@ -503,15 +466,6 @@ class Screen:
         if 0 <= top < bottom:
             self._top, self._bottom = top, bottom
             self.move_to(0, 0)
-
-    def set_origin_mode(self, on: bool) -> None:
-        """Count positions from the region's top, and keep the cursor in it."""
-        self._in_region = on
-        self.move_to(0, 0)
-
-    def set_auto_wrap(self, on: bool) -> None:
-        """Wrap at the end of a line, or overwrite the last column."""
-        self.auto_wrap = on
 
     def designate(self, *, second: bool, drawing: bool) -> None:
         """Make one of the two character sets letters or line drawing characters."""
@@ -532,163 +486,92 @@ class Screen:
             self._has_gap = False
         self._wraps = False
 
+    def _set_modes(self, found: ControlSequence) -> None:
+        for number in found.numbers:
+            if number == 4:
+                self.insert_mode = found.final == "h"
+            elif number == 20:
+                self.newline_mode = found.final == "h"
+
+    def _set_private_modes(self, found: ControlSequence) -> None:
+        on = found.final == "h"
+        for number in found.numbers:
+            match number:
+                case 6:
+                    self._in_region = on
+                    self.move_to(0, 0)
+                case 7:
+                    self.auto_wrap = on
+                case 47:
+                    self.use_alternate(on, clear=False)
+                case 1047:
+                    self.use_alternate(on, clear=not on)
+                case 1048:
+                    (self.save_cursor if on else self.restore_cursor)()
+                case 1049 if on != self.is_alternate:
+                    self._switch_screen(on)
+                case _:
+                    pass
+
+    def _switch_screen(self, on: bool) -> None:
+        if on:
+            self.save_cursor()
+        self.use_alternate(on, clear=on)
+        if not on:
+            self.restore_cursor()
+
     def _mark_painted(self) -> None:
         # Painted rows remain until they have scrolled away or are erased.
         if not self.is_alternate:
             self._painted = self.rows
 
+    _CONTROLS: ClassVar[Mapping[str, Callable[["Screen"], None]]] = {
+        "\b": lambda self: self._set_cursor(self._row, self._column - 1),
+        "\t": lambda self: self.tab(),
+        **dict.fromkeys("\n\v\f", lambda self: self.line_feed()),
+        "\r": lambda self: self.carriage_return(),
+        "\x0e": lambda self: self.shift(second=True),
+        "\x0f": lambda self: self.shift(second=False),
+    }
 
-SequenceAction = Callable[[Screen, ControlSequence], None]
-_ERASE_PARTS: Mapping[int, ErasePart] = {0: "after", 1: "before", 2: "all"}
-_DRAWING_SET = "0"
+    _ESCAPES: ClassVar[Mapping[str, Callable[["Screen"], None]]] = {
+        "7": lambda self: self.save_cursor(),
+        "8": lambda self: self.restore_cursor(),
+        "D": lambda self: self.index(),
+        "E": lambda self: self.next_line(),
+        "H": lambda self: self._set_stop(),
+        "M": lambda self: self.reverse_index(),
+        "c": lambda self: self.reset(),
+    }
 
-
-class ScreenSink:
-    """Applies parser output to a screen. Implements `EscapeSink`. Unknown sequences are ignored."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-
-    def text(self, text: str) -> None:
-        """See `EscapeSink.text`."""
-        self._screen.write(text)
-
-    def control(self, char: str) -> None:
-        """See `EscapeSink.control`."""
-        act = _CONTROLS.get(char)
-        if act:
-            act(self._screen)
-
-    def escape(self, between: str, final: str) -> None:
-        """See `EscapeSink.escape`."""
-        if between in ("(", ")"):
-            self._screen.designate(second=between == ")", drawing=final == _DRAWING_SET)
-        act = _ESCAPES.get(final)
-        if act and not between:
-            act(self._screen)
-
-    def sequence(self, found: ControlSequence) -> None:
-        """See `EscapeSink.sequence`."""
-        act = _SEQUENCES.get(found.prefix + found.intermediate + found.final)
-        if act:
-            act(self._screen, found)
-
-
-def _erase(act: Callable[[Screen, ErasePart], None]) -> SequenceAction:
-    def erase(screen: Screen, found: ControlSequence) -> None:
-        part = _ERASE_PARTS.get(found.number())
-        if part:
-            act(screen, part)
-
-    return erase
-
-
-def _move_lines(move: Callable[[Screen, int], None]) -> SequenceAction:
-    def move_lines(screen: Screen, found: ControlSequence) -> None:
-        move(screen, found.count)
-        screen.carriage_return()
-
-    return move_lines
-
-
-def _move_to(screen: Screen, found: ControlSequence) -> None:
-    screen.move_to(max(found.number(0), 1) - 1, max(found.number(1), 1) - 1)
-
-
-def _clear_stops(screen: Screen, found: ControlSequence) -> None:
-    if found.number() == 3:
-        screen.clear_stops()
-    elif not found.number():
-        screen.clear_stop()
-
-
-def _set_modes(screen: Screen, found: ControlSequence) -> None:
-    for number in found.numbers:
-        if number == 4:
-            screen.insert_mode = found.final == "h"
-        elif number == 20:
-            screen.newline_mode = found.final == "h"
-
-
-def _set_private_modes(screen: Screen, found: ControlSequence) -> None:
-    for number in found.numbers:
-        act = _PRIVATE_MODES.get(number)
-        if act:
-            act(screen, found.final == "h")
-
-
-def _switch_screen(screen: Screen, on: bool) -> None:
-    if on == screen.is_alternate:
-        return
-    if on:
-        screen.save_cursor()
-    screen.use_alternate(on, clear=on)
-    if not on:
-        screen.restore_cursor()
-
-
-_PRIVATE_MODES: Mapping[int, Callable[[Screen, bool], None]] = {
-    6: Screen.set_origin_mode,
-    7: Screen.set_auto_wrap,
-    47: lambda screen, on: screen.use_alternate(on, clear=False),
-    1047: lambda screen, on: screen.use_alternate(on, clear=not on),
-    1048: lambda screen, on: screen.save_cursor() if on else screen.restore_cursor(),
-    1049: _switch_screen,
-}
-
-_CONTROLS: Mapping[str, Callable[[Screen], None]] = {
-    "\b": lambda screen: screen.move_left(1),
-    "\t": Screen.tab,
-    **dict.fromkeys("\n\v\f", Screen.line_feed),
-    "\r": Screen.carriage_return,
-    "\x0e": lambda screen: screen.shift(second=True),
-    "\x0f": lambda screen: screen.shift(second=False),
-}
-
-_ESCAPES: Mapping[str, Callable[[Screen], None]] = {
-    "7": Screen.save_cursor,
-    "8": Screen.restore_cursor,
-    "D": Screen.index,
-    "E": Screen.next_line,
-    "H": Screen.set_stop,
-    "M": Screen.reverse_index,
-    "c": Screen.reset,
-}
-
-_SEQUENCES: Mapping[str, SequenceAction] = {
-    "@": lambda screen, found: screen.insert_characters(found.count),
-    "A": lambda screen, found: screen.move_up(found.count),
-    "B": lambda screen, found: screen.move_down(found.count),
-    "C": lambda screen, found: screen.move_right(found.count),
-    "D": lambda screen, found: screen.move_left(found.count),
-    "E": _move_lines(Screen.move_down),
-    "F": _move_lines(Screen.move_up),
-    "G": lambda screen, found: screen.move_to_column(found.count - 1),
-    "H": _move_to,
-    "I": lambda screen, found: screen.tab(found.count),
-    **dict.fromkeys(("J", "?J"), _erase(Screen.erase_in_display)),
-    **dict.fromkeys(("K", "?K"), _erase(Screen.erase_in_line)),
-    "L": lambda screen, found: screen.insert_lines(found.count),
-    "M": lambda screen, found: screen.delete_lines(found.count),
-    "P": lambda screen, found: screen.delete_characters(found.count),
-    "S": lambda screen, found: screen.scroll_up(found.count),
-    "T": lambda screen, found: screen.scroll_down(found.count),
-    "X": lambda screen, found: screen.erase_characters(found.count),
-    "Z": lambda screen, found: screen.tab_back(found.count),
-    "`": lambda screen, found: screen.move_to_column(found.count - 1),
-    "a": lambda screen, found: screen.move_right(found.count),
-    "b": lambda screen, found: screen.repeat(found.count),
-    "d": lambda screen, found: screen.move_to_row(found.count - 1),
-    "e": lambda screen, found: screen.move_down(found.count),
-    "f": _move_to,
-    "g": _clear_stops,
-    **dict.fromkeys("hl", _set_modes),
-    **dict.fromkeys(("?h", "?l"), _set_private_modes),
-    "r": lambda screen, found: screen.set_region(found.count - 1, (found.number(1) or screen.rows) - 1),
-    "s": lambda screen, _: screen.save_cursor(),
-    "u": lambda screen, _: screen.restore_cursor(),
-    "!p": lambda screen, _: screen.soft_reset(),
-}
+    _SEQUENCES: ClassVar[Mapping[str, Callable[["Screen", ControlSequence], None]]] = {
+        "@": lambda self, found: self._edit(self._grid.insert, found.count),
+        "A": lambda self, found: self.move_up(found.count),
+        **dict.fromkeys("Be", lambda self, found: self.move_down(found.count)),
+        **dict.fromkeys("Ca", lambda self, found: self._set_cursor(self._row, self._column + found.count)),
+        "D": lambda self, found: self._set_cursor(self._row, self._column - found.count),
+        **dict.fromkeys("EF", lambda self, found: self._move_lines(found)),
+        **dict.fromkeys("G`", lambda self, found: self._set_cursor(self._row, found.count - 1)),
+        **dict.fromkeys("Hf", lambda self, found: self._move_to(found)),
+        "I": lambda self, found: self.tab(found.count),
+        **dict.fromkeys(("J", "?J", "K", "?K"), lambda self, found: self._erase(found)),
+        "L": lambda self, found: self._shift_lines(self._grid.scroll_down, found.count),
+        "M": lambda self, found: self._shift_lines(self._grid.scroll_up, found.count),
+        "P": lambda self, found: self._edit(self._grid.delete, found.count),
+        "S": lambda self, found: self.scroll_up(found.count),
+        "T": lambda self, found: self._grid.scroll_down(self._top, self._bottom, found.count),
+        "X": lambda self, found: self._edit(self._grid.erase, self._column + found.count),
+        "Z": lambda self, found: self.tab_back(found.count),
+        "b": lambda self, found: self._repeat(found),
+        "d": lambda self, found: self.move_to(found.count - 1, self._column),
+        "g": lambda self, found: self._clear_stops(found),
+        **dict.fromkeys("hl", lambda self, found: self._set_modes(found)),
+        **dict.fromkeys(("?h", "?l"), lambda self, found: self._set_private_modes(found)),
+        "r": lambda self, found: self.set_region(found.count - 1, (found.number(1) or self.rows) - 1),
+        "s": lambda self, _: self.save_cursor(),
+        "u": lambda self, _: self.restore_cursor(),
+        "!p": lambda self, _: self.soft_reset(),
+    }
 
 
 MAX_CELLS = 100_000
@@ -714,7 +597,6 @@ class ScreenViewer:
         self._process = process
         fits = terminal.rows * terminal.columns <= MAX_CELLS
         self._screen = Screen(terminal.rows, terminal.columns) if fits else None
-        self._parser = EscapeParser(ScreenSink(self._screen)) if self._screen else None
         self._lock = asyncio.Lock()
         self._offset = 0
 
@@ -728,31 +610,30 @@ class ScreenViewer:
 
         Of more than 512 KiB since the last call, only the end is read, and the snapshot has a gap.
         """
-        if self._screen is None or self._parser is None:
+        if self._screen is None:
             return None
         async with self._lock:
-            await self._catch_up(self._screen, self._parser)
+            await self._catch_up(self._screen)
             snapshot = self._screen.snapshot()
         return snapshot if snapshot.is_painted else None
 
     async def resize(self, terminal: TerminalSize) -> None:
         """Change the size of the terminal."""
         if terminal.rows * terminal.columns > MAX_CELLS:
-            self._screen = self._parser = None
-        elif self._screen is not None and self._parser is not None:
+            self._screen = None
+        elif self._screen is not None:
             async with self._lock:
-                await self._catch_up(self._screen, self._parser)
+                await self._catch_up(self._screen)
                 self._screen.resize(terminal.rows, terminal.columns)
 
-    async def _catch_up(self, screen: Screen, parser: EscapeParser) -> None:
+    async def _catch_up(self, screen: Screen) -> None:
         printed = (await self._process.read(_BEYOND, limit=0)).offset
         begin = max(self._offset, printed - _BACKLOG)
         while self._offset < printed:
             output = await self._process.read(begin, limit=min(_SLICE, printed - begin))
             if output.offset > self._offset:
                 screen.mark_gap()
-                parser.reset()
-            parser.feed(output.data)
+            screen.feed(output.data)
             self._offset = begin = output.next_offset
             # Let other tasks run.
             await asyncio.sleep(0)

@@ -24,6 +24,7 @@ from openskills.executors.direct_start import strip_shell, to_direct_launch
 from openskills.executors.protocol import Launcher
 from openskills.executors.spec import Command
 from openskills.executors.supervisor import InnerSupervisor, LaunchRequest, SupervisedProcess, Supervisor, spawn_task
+from openskills.telemetry.metrics import count
 
 _MAX_MODULES = 32
 _MODULE = re.compile(r"[A-Za-z_]\w{0,99}(\.[A-Za-z_]\w{0,99}){0,9}", re.ASCII)
@@ -141,15 +142,6 @@ class PreloadSpec:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WarmLaunchResult:
-    """A command that was started; `reason` says why it was started cold."""
-
-    process: SupervisedProcess
-    warm: bool
-    reason: str = ""
-
-
 class _WarmServer:
     """A server that is ready."""
 
@@ -192,14 +184,14 @@ class WarmInterpreterPool:
 
     async def launch(
         self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int], warmth: PreloadSpec
-    ) -> WarmLaunchResult:
-        """Start a command, warm if it behaves the same, cold otherwise.
+    ) -> SupervisedProcess:
+        """Start a command, warm if it behaves the same, cold otherwise, with a note that says why.
 
         Raises what a cold start raises.
         """
         found = await self._find_server(command, env, warmth)
         if isinstance(found, str):
-            return WarmLaunchResult(await self._launcher.launch(command, env, stdio), warm=False, reason=found)
+            return await self._launch_cold(command, env, stdio, found)
         key, server = found
         server.running += 1
         try:
@@ -211,7 +203,7 @@ class WarmInterpreterPool:
             self._release_server(key, server)
             if not server.supervisor.is_usable or "has changed" in process:
                 await self._close_server(key)
-            return WarmLaunchResult(await self._launcher.launch(command, env, stdio), warm=False, reason=process)
+            return await self._launch_cold(command, env, stdio, process)
 
         async def release_at_exit() -> None:
             try:
@@ -222,7 +214,7 @@ class WarmInterpreterPool:
                 await self._close_server(key, server, timeout=0)
 
         spawn_task(release_at_exit(), self._tasks)
-        return WarmLaunchResult(process, warm=True)
+        return process
 
     async def close(self) -> None:
         """Close all servers."""
@@ -232,6 +224,14 @@ class WarmInterpreterPool:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _launch_cold(
+        self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int], reason: str
+    ) -> SupervisedProcess:
+        process = await self._launcher.launch(command, env, stdio)
+        count("openskills.run.cold_starts")
+        process.notes.append(f"started cold: {reason}")
+        return process
 
     async def _find_server(
         self, command: Command, env: Mapping[str, str], warmth: PreloadSpec

@@ -6,7 +6,7 @@ It costs nothing for a command that ends within a quarter of a second, and littl
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -253,15 +253,14 @@ def _check_disk(unlinked: int, quota: Quota, disk: Path) -> str:
 
 
 class CallWatch:
-    """Monitors one call, and reports once what it exceeds. A call that ends soon only costs a timer.
+    """Begins to watch after a delay, and reports once what was exceeded. What ends soon only costs a timer."""
 
-    `calls` is the number of calls that the process serves at the same time; their limits are added up.
-    """
-
-    def __init__(self, pid: int, limits: Limits, on_excess: Callable[[str], None], *, calls: int = 1) -> None:
-        self._pid, self._limits, self._on_excess, self._calls = pid, limits, on_excess, calls
+    def __init__(
+        self, begin: Callable[[], Awaitable[str]], on_excess: Callable[[str], None], *, delay: float = FIRST_CHECK
+    ) -> None:
+        self._begin, self._on_excess = begin, on_excess
         self._task: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(FIRST_CHECK, self._start)
+        self._timer = asyncio.get_running_loop().call_later(delay, self._start)
 
     def close(self) -> None:
         """Stop watching."""
@@ -273,13 +272,7 @@ class CallWatch:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
-        total, processes = self._limits.total_memory_bytes, self._limits.processes
-        limits = replace(
-            self._limits,
-            total_memory_bytes=None if total is None else total * self._calls,
-            processes=None if processes is None else processes * self._calls,
-        )
-        self._on_excess(await watch(self._pid, limits))
+        self._on_excess(await self._begin())
 
 
 class _BackoffTimer:

@@ -219,11 +219,7 @@ class DirectoryWorkspace:
             return await self._launcher.launch(command, env, stdio)
         staged = self._staged.get(command.skill or "")
         warmth = PreloadSpec(command.warm, staged.digest if staged is not None else "")
-        started = await self._warm.launch(command, env, stdio, warmth)
-        if started.reason:
-            count("openskills.run.cold_starts")
-            started.process.notes.append(f"started cold: {started.reason}")
-        return started.process
+        return await self._warm.launch(command, env, stdio, warmth)
 
     def _check_open(self) -> None:
         if self.is_closed:
@@ -268,6 +264,8 @@ class DirectoryExecutor:
         uids: tuple[int, int] | None = SANDBOX_UIDS,
         ttl: float = DAY,
     ) -> None:
+        self.name = backend.name
+        """The name in settings."""
         self._backend = backend
         self._quota = quota or Quota()
         self._ttl = ttl
@@ -277,11 +275,6 @@ class DirectoryExecutor:
         self._open: dict[str, DirectoryWorkspace] = {}
         self._open_lock = CrossLoopLock()
         self._sweep_task: asyncio.Task[None] | None = None
-
-    @property
-    def name(self) -> str:
-        """The name in settings."""
-        return self._backend.name
 
     async def check(self) -> Isolation:
         """See `Executor.check`."""

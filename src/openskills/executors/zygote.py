@@ -10,16 +10,17 @@ import signal
 import socket
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from openskills.concurrency import shield_until_done
 from openskills.errors import DeadlineExceeded, ExecutorUnavailable, LimitExceeded, SkillError
 from openskills.executors.spec import Limits
 from openskills.executors.supervisor import SupervisedProcess, receive_available, spawn_task
 from openskills.executors.warm import exchange_hello, read_programs
-from openskills.executors.watchdog import CallWatch
+from openskills.executors.watchdog import CallWatch, watch
 
 _CALL = struct.Struct("!IBI")
 _FRAME = struct.Struct("!cI")
@@ -68,16 +69,20 @@ def encode_call(stdin: bytes, variables: Mapping[str, str], *, live: bool) -> by
     return b"".join((_CALL.pack(_CALL.size + len(lines) + len(stdin), live, len(lines)), lines, stdin))
 
 
-class FrameParser:
-    """Incremental parser for the frames of a response."""
+OutputCallback = Callable[[str, bytes], None]
+"""Called with the name of a stream and its output."""
 
-    def __init__(self) -> None:
+
+class FrameParser:
+    """Incremental parser for the frames of a response, which passes on output as it arrives."""
+
+    def __init__(self, on_output: OutputCallback | None = None) -> None:
         self._unread = b""
         self._parts: dict[bytes, list[bytes]] = {b"o": [], b"e": []}
-        self.new_output: list[tuple[str, bytes]] = []
+        self._on_output = on_output
 
     def feed(self, data: bytes) -> WorkerResult | None:
-        """Parse the next bytes; returns the result at the end. Output is added to `new_output`.
+        """Parse the next bytes; returns the result at the end.
 
         Raises `ValueError` for an invalid response.
         """
@@ -112,7 +117,8 @@ class FrameParser:
                 break
             part = data[start:end]
             self._parts[kind].append(part)
-            self.new_output.append(("stdout" if kind == b"o" else "stderr", part))
+            if self._on_output is not None:
+                self._on_output("stdout" if kind == b"o" else "stderr", part)
             place = end
         self._unread = data[place:]
         return None
@@ -122,9 +128,6 @@ class FrameParser:
         return WorkerTimeout(b"".join(self._parts[b"o"]), b"".join(self._parts[b"e"]))
 
 
-OutputCallback = Callable[[str, bytes], None]
-"""Called with the name of a stream and its output."""
-
 _CHUNK = 256 * 1024
 _GONE = "the process that served the skill has exited; try again"
 
@@ -132,14 +135,17 @@ _GONE = "the process that served the skill has exited; try again"
 class Worker:
     """A connection to a process that serves one call at a time. It belongs to the event loop that created it."""
 
+    server: "ForkServer"
+    """The fork server that has opened it."""
+
     def __init__(self, number: int, connection: socket.socket) -> None:
         connection.setblocking(False)
         self.number = number
+        self.idle_since = 0.0
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[WorkerResult] | None = None
         self._frames = FrameParser()
-        self._on_output: OutputCallback | None = None
         self.is_usable = True
         self._loop.add_reader(connection, self._on_readable)
 
@@ -152,7 +158,7 @@ class Worker:
         if not self.is_usable:
             raise ExecutorUnavailable(_GONE)
         answer = self._answer = self._loop.create_future()
-        self._frames, self._on_output = FrameParser(), on_output
+        self._frames = FrameParser(on_output)
 
         def on_deadline() -> None:
             if not answer.done():
@@ -210,10 +216,6 @@ class Worker:
         if not data:
             self.close()
             return
-        if self._on_output is not None:
-            for stream, part in self._frames.new_output:
-                self._on_output(stream, part)
-        self._frames.new_output.clear()
         answer = self._answer
         if ended is not None and answer is not None and not answer.done():
             answer.set_result(ended)
@@ -286,13 +288,15 @@ class ForkServer:
     """A warm interpreter that is ready. It belongs to the event loop that created it."""
 
     def __init__(self, process: SupervisedProcess, control: socket.socket) -> None:
-        self._process = process
+        self.process = process
         self._control = control
         self._loop = asyncio.get_running_loop()
         self._received = b""
         self._ending: dict[int, asyncio.Future[None]] = {}
         self._next = 0
         self.worker_count = 0
+        self.generation = 0
+        """Counts the versions of the files that it has loaded; kept by its pool."""
         self.is_usable = True
         self._loop.add_reader(control, self._on_readable)
         process.add_done_callback(lambda _: self._disconnect())
@@ -330,16 +334,6 @@ class ForkServer:
             os.close(stderr)
         return cls(process, ours)
 
-    @property
-    def pid(self) -> int:
-        """The pid of its process, or of its sandbox."""
-        return self._process.pid
-
-    @property
-    def excess(self) -> str:
-        """A sentence about the limit for which the kernel killed it and its calls; empty if it did not."""
-        return self._process.excess
-
     def open_worker(self, limits: Limits | None = None) -> Worker:
         """A new worker, for calls with these limits. Raises `ExecutorUnavailable` if the interpreter has exited."""
         if not self.is_usable:
@@ -353,9 +347,11 @@ class ForkServer:
                 ours.close()
                 raise ExecutorUnavailable("the interpreter of the skill takes no more calls; try again") from None
         self.worker_count += 1
-        if self._process.cgroup is not None and limits is not None:
-            self._process.cgroup.limit(limits, calls=self.worker_count, busy=True)
-        return Worker(self._next, ours)
+        if self.process.cgroup is not None and limits is not None:
+            self.process.cgroup.limit(limits.for_calls(self.worker_count), busy=True)
+        worker = Worker(self._next, ours)
+        worker.server = self
+        return worker
 
     async def kill_worker(self, worker: Worker) -> None:
         """Kill a worker with everything that its call has started; returns when nothing is left."""
@@ -382,8 +378,8 @@ class ForkServer:
     async def close(self) -> None:
         """Terminate it with all its calls. Safe to call twice."""
         self._disconnect()
-        await self._process.wait_or_kill(_EXIT_TIMEOUT)
-        await self._process.wait()
+        await self.process.wait_or_kill(_EXIT_TIMEOUT)
+        await self.process.wait()
 
     def _on_readable(self) -> None:
         data = receive_available(self._control, 4096)
@@ -427,16 +423,6 @@ _MAX_CHANGES = 3
 _CLOSING = "the skill is being closed; try again"
 
 
-@dataclass(slots=True)
-class _WorkerLease:
-    """A worker with its fork server."""
-
-    server: ForkServer
-    worker: Worker
-    generation: int
-    idle_since: float = 0.0
-
-
 class WorkerPool:
     """Serves the calls of one skill, up to `max_workers` at a time. It belongs to the event loop that uses it first.
 
@@ -462,10 +448,11 @@ class WorkerPool:
         self._server: ForkServer | None = None
         self._servers: set[ForkServer] = set()
         self._start_lock = asyncio.Lock()
-        self._idle: deque[_WorkerLease] = deque()
-        self._worker_count = 0
-        self._waiters: deque[asyncio.Future[_WorkerLease]] = deque()
-        self._worker_tasks: set[asyncio.Task[_WorkerLease]] = set()
+        self._idle: deque[Worker] = deque()
+        self.worker_count = 0
+        """The current number of workers."""
+        self._waiters: deque[asyncio.Future[Worker]] = deque()
+        self._worker_tasks: set[asyncio.Task[Worker]] = set()
         self._refresh_tasks: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -475,14 +462,9 @@ class WorkerPool:
         self._quiet = asyncio.Event()
         self._quiet.set()
 
-    @property
-    def worker_count(self) -> int:
-        """The current number of workers."""
-        return self._worker_count
-
     async def prepare(self) -> None:
         """Start a worker if there is none; raises what starting a fork server raises."""
-        if not self._worker_count:
+        if not self.worker_count:
             self._release(await self._acquire(None))
 
     async def call(
@@ -501,34 +483,34 @@ class WorkerPool:
         self._quiet.clear()
         try:
             for _ in range(_MAX_CHANGES):
-                lease = await self._acquire(deadline)
-                watch = self._watch(lease)
+                worker = await self._acquire(deadline)
+                watching = self._watch(worker)
                 if on_start is not None:
                     on_start()
                 try:
-                    ended = await lease.worker.call(message, deadline, on_output)
+                    ended = await worker.call(message, deadline, on_output)
                 except BaseException as error:
-                    excess = lease.server.excess if isinstance(error, ExecutorUnavailable) else ""
-                    await self._run_shielded(self._kill(lease))
+                    excess = worker.server.process.excess if isinstance(error, ExecutorUnavailable) else ""
+                    await self._kill_shielded(worker)
                     if excess:
                         raise LimitExceeded(excess) from None
                     raise
                 finally:
-                    watch.close()
-                if ended.returncode == -signal.SIGKILL and (excess := lease.server.excess):
+                    watching.close()
+                if ended.returncode == -signal.SIGKILL and (excess := worker.server.process.excess):
                     # It reported the end of the call before the kernel had killed it, too.
-                    await self._run_shielded(self._kill(lease))
+                    await self._kill_shielded(worker)
                     raise LimitExceeded(excess)
                 if ended.stale:
-                    if lease.generation == self._generation:
+                    if worker.server.generation == self._generation:
                         self.renew()
-                    self._discard(lease)
+                    self._discard(worker)
                     continue
                 if ended.clean:
-                    self._release(lease)
+                    self._release(worker)
                 else:
                     # It left changes that cannot be undone.
-                    spawn_task(self._kill(lease), self._tasks)
+                    spawn_task(self._kill(worker), self._tasks)
                 return ended
             raise ExecutorUnavailable("the script keeps changing; try again")
         finally:
@@ -536,11 +518,12 @@ class WorkerPool:
             if not self._calls:
                 self._quiet.set()
 
-    def _watch(self, lease: _WorkerLease) -> CallWatch:
+    def _watch(self, worker: Worker) -> CallWatch:
         # The calls of a shared fork server can only be measured together.
-        calls = 1 if self._dedicated else lease.server.worker_count
+        calls = 1 if self._dedicated else worker.server.worker_count
         return CallWatch(
-            lease.server.pid, self._limits, lambda message: lease.worker.fail(LimitExceeded(message)), calls=calls
+            lambda: watch(worker.server.process.pid, self._limits.for_calls(calls)),
+            lambda message: worker.fail(LimitExceeded(message)),
         )
 
     def renew(self) -> None:
@@ -556,16 +539,16 @@ class WorkerPool:
             spawn_task(self._replace_server(), self._refresh_tasks)
 
     async def _replace_server(self) -> None:
-        generation = self._generation
         with suppress(WarmStartUnsupported, SkillError):
             server = await self._start_server()
-            if generation != self._generation:
+            if server.generation != self._generation:
                 await self._close_server(server)
                 return
             self.renew()
+            server.generation = self._generation
             if self._dedicated:
-                self._worker_count += 1
-                self._release(_WorkerLease(server, server.open_worker(self._limits), self._generation))
+                self.worker_count += 1
+                self._release(server.open_worker(self._limits))
             else:
                 self._server = server
 
@@ -591,19 +574,19 @@ class WorkerPool:
         if starting:
             await asyncio.wait(starting)
 
-    async def _acquire(self, deadline: float | None) -> _WorkerLease:
+    async def _acquire(self, deadline: float | None) -> Worker:
         if self._closed:
             raise ExecutorUnavailable(_CLOSING)
         while self._idle:
             # The one that has been idle the longest: its next process is certainly ready.
-            lease = self._idle.popleft()
-            if lease.worker.is_usable and not self._is_stale(lease):
-                return lease
-            self._discard(lease)
-        if self._worker_count < self._max_workers:
+            worker = self._idle.popleft()
+            if worker.is_usable and not self._is_stale(worker):
+                return worker
+            self._discard(worker)
+        if self.worker_count < self._max_workers:
             self._start_worker()
         # Workers are handed over in order: otherwise a caller in a loop could always be first.
-        waiter: asyncio.Future[_WorkerLease] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
             async with asyncio.timeout_at(deadline):
@@ -618,7 +601,7 @@ class WorkerPool:
                 "timed out waiting for a free worker of the skill; the call was not started"
             ) from None
 
-    def _next_waiter(self) -> "asyncio.Future[_WorkerLease] | None":
+    def _next_waiter(self) -> "asyncio.Future[Worker] | None":
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -626,25 +609,20 @@ class WorkerPool:
         return None
 
     def _free_place(self) -> None:
-        self._worker_count -= 1
+        self.worker_count -= 1
         if not self._closed and sum(not waiter.done() for waiter in self._waiters) > len(self._worker_tasks):
             self._start_worker()
 
     def _start_worker(self) -> None:
         """Start a worker for the longest waiting call, or the next one if that has timed out."""
-        self._worker_count += 1
+        self.worker_count += 1
 
-        async def open_worker() -> _WorkerLease:
-            generation = self._generation
-            server = await self._get_server()
-            return _WorkerLease(server, server.open_worker(self._limits), generation)
+        async def open_worker() -> Worker:
+            return (await self._get_server()).open_worker(self._limits)
 
-        task = asyncio.get_running_loop().create_task(open_worker())
-        self._worker_tasks.add(task)
-        task.add_done_callback(self._on_worker_started)
+        spawn_task(open_worker(), self._worker_tasks).add_done_callback(self._on_worker_started)
 
-    def _on_worker_started(self, task: asyncio.Task[_WorkerLease]) -> None:
-        self._worker_tasks.discard(task)
+    def _on_worker_started(self, task: asyncio.Task[Worker]) -> None:
         error = ExecutorUnavailable(_CLOSING) if task.cancelled() else task.exception()
         waiter = None if self._closed and error is None else self._next_waiter()
         if error is not None:
@@ -661,9 +639,8 @@ class WorkerPool:
             return await self._start_server()
         async with self._start_lock:
             while self._server is None or not self._server.is_usable:
-                generation = self._generation
                 server = await self._start_server()
-                if generation == self._generation:
+                if server.generation == self._generation:
                     self._server = server
                 else:
                     # The files have changed in the meantime.
@@ -671,7 +648,9 @@ class WorkerPool:
             return self._server
 
     async def _start_server(self) -> ForkServer:
+        generation = self._generation
         server = await self._start_fork_server()
+        server.generation = generation
         self._servers.add(server)
         return server
 
@@ -679,19 +658,19 @@ class WorkerPool:
         self._servers.discard(server)
         await server.close()
 
-    def _is_stale(self, lease: _WorkerLease) -> bool:
-        return not lease.server.is_usable or lease.generation != self._generation
+    def _is_stale(self, worker: Worker) -> bool:
+        return not worker.server.is_usable or worker.server.generation != self._generation
 
-    def _release(self, lease: _WorkerLease) -> None:
-        if self._closed or self._is_stale(lease):
-            self._discard(lease)
+    def _release(self, worker: Worker) -> None:
+        if self._closed or self._is_stale(worker):
+            self._discard(worker)
             return
         if (waiter := self._next_waiter()) is not None:
-            waiter.set_result(lease)
+            waiter.set_result(worker)
             return
         loop = asyncio.get_running_loop()
-        lease.idle_since = loop.time()
-        self._idle.append(lease)
+        worker.idle_since = loop.time()
+        self._idle.append(worker)
         if self._timer is None:
             self._timer = loop.call_later(self._idle_timeout, self._evict_idle)
 
@@ -700,35 +679,29 @@ class WorkerPool:
         self._timer = None
         while self._idle and self._idle[0].idle_since <= loop.time() - self._idle_timeout:
             self._discard(self._idle.popleft())
-        if self._worker_count:
+        if self.worker_count:
             self._timer = loop.call_later(self._idle_timeout / 2, self._evict_idle)
         elif self._server is not None:
             server, self._server = self._server, None
             spawn_task(self._close_server(server), self._tasks)
 
-    def _discard(self, lease: _WorkerLease) -> None:
+    def _discard(self, worker: Worker) -> None:
         """Close an idle worker, and its fork server if that is unused now."""
-        lease.server.release_worker(lease.worker)
-        if lease.server.worker_count == 0 and lease.server is not self._server:
-            spawn_task(self._close_server(lease.server), self._tasks)
+        worker.server.release_worker(worker)
+        if worker.server.worker_count == 0 and worker.server is not self._server:
+            spawn_task(self._close_server(worker.server), self._tasks)
         self._free_place()
 
-    async def _kill(self, lease: _WorkerLease) -> None:
+    async def _kill(self, worker: Worker) -> None:
         try:
             if self._dedicated:
-                lease.worker.close()
-                await self._close_server(lease.server)
+                worker.close()
+                await self._close_server(worker.server)
             else:
-                await lease.server.kill_worker(lease.worker)
+                await worker.server.kill_worker(worker)
         finally:
             self._free_place()
 
-    async def _run_shielded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Complete this even if the caller is cancelled meanwhile."""
-        task = spawn_task(work, self._tasks)
-        while not task.done():
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                if task.cancelled():
-                    return
+    async def _kill_shielded(self, worker: Worker) -> None:
+        """Kill a worker completely even if the caller is cancelled meanwhile."""
+        await shield_until_done(spawn_task(self._kill(worker), self._tasks))

@@ -1,20 +1,18 @@
 """`FakeExecutor`, an executor for tests: real workspace files in a temporary directory, and scripted commands."""
 
 import asyncio
-import secrets
 import shlex
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from openskills.arguments import check_arguments
 from openskills.errors import ExecutorUnavailable, InvalidArgument
-from openskills.executors.process import HeadTailBuffer, RingBuffer
+from openskills.executors.process import CapturedProcess
 from openskills.executors.protocol import WorkspaceDirectory
 from openskills.executors.spec import (
     Command,
@@ -22,7 +20,6 @@ from openskills.executors.spec import (
     EndReason,
     Isolation,
     OutputStream,
-    ProcessOutput,
     TerminalSize,
     expand_path,
 )
@@ -52,25 +49,18 @@ class FakeRun:
     duration_ms: int = 1
 
 
-class FakeProcess:
+class FakeProcess(CapturedProcess):
     """Plays a `FakeRun`; implements `Process`. `written` is all input that it was given. Nothing is echoed."""
 
     def __init__(self, command: Command, run: FakeRun) -> None:
-        loop = asyncio.get_running_loop()
-        size = command.limits.output_bytes
+        super().__init__(command)
         self._run = run
         self._replies = list(run.replies)
-        self._captures = {OutputStream.STDOUT: HeadTailBuffer(size), OutputStream.STDERR: HeadTailBuffer(size)}
-        interactive = command.readable or command.input_open or command.terminal is not None
-        kept = tuple(OutputStream) if command.readable else (OutputStream.BOTH,) if interactive else ()
-        self._rings = {stream: RingBuffer(size) for stream in kept}
         self._input = command.input_open or command.terminal is not None
-        self._ended: asyncio.Future[CommandResult] = loop.create_future()
-        self._more = asyncio.Event()
+        loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(command.limits.timeout, self._on_timeout, command.limits.timeout)
         self.terminal = command.terminal
         self.written = b""
-        self.id = secrets.token_hex(8)
         self._emit(OutputStream.STDOUT, run.stdout)
         self._emit(OutputStream.STDERR, run.stderr)
         self._receive(command.stdin)
@@ -99,21 +89,6 @@ class FakeProcess:
         """See `Process.is_waiting`."""
         return False
 
-    async def read(
-        self, offset: int, *, wait: float = 0.0, limit: int = 65536, stream: OutputStream = OutputStream.BOTH
-    ) -> ProcessOutput:
-        """See `Process.read`."""
-        ring = self._rings.get(stream)
-        if ring is None:
-            raise InvalidArgument("process", "was not started to be read while it runs; wait for its result")
-        if offset < 0:
-            raise InvalidArgument("offset", f"{offset} is negative")
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait):
-                while wait > 0 and offset >= ring.total and not self._ended.done():
-                    await self._more.wait()
-        return ring.read(offset, limit, ended=self._ended.done())
-
     async def resize(self, rows: int, columns: int) -> None:
         """See `Process.resize`."""
         if self.terminal is None:
@@ -126,14 +101,6 @@ class FakeProcess:
         """See `Process.kill`."""
         self._end(_TERMINATED, EndReason.KILLED, "it was ended by request")
 
-    async def wait(self) -> CommandResult:
-        """See `Process.wait`."""
-        return await asyncio.shield(self._ended)
-
-    def when_ended(self, act: Callable[["FakeProcess"], None]) -> None:
-        """Call this with the process once it has ended."""
-        self._ended.add_done_callback(lambda _: act(self))
-
     def _receive(self, data: bytes) -> None:
         self.written += data
         for _ in range(data.count(b"\n") + data.count(b"\r")):
@@ -141,12 +108,7 @@ class FakeProcess:
                 self._emit(OutputStream.STDOUT, self._replies.pop(0))
 
     def _emit(self, stream: OutputStream, data: bytes) -> None:
-        captured = OutputStream.STDOUT if self.terminal else stream
-        self._captures[captured].add(data)
-        for one in {OutputStream.BOTH, captured} & self._rings.keys():
-            self._rings[one].add(data)
-        self._more.set()
-        self._more = asyncio.Event()
+        self._add_output(OutputStream.STDOUT if self.terminal else stream, data)
 
     def _on_end_of_input(self) -> None:
         self._replies.clear()
@@ -164,7 +126,7 @@ class FakeProcess:
         self._deadline.cancel()
         stdout, stderr = (capture.to_captured() for capture in self._captures.values())
         self._ended.set_result(CommandResult(code, ending, self._run.duration_ms, stdout, stderr, detail=detail))
-        self._more.set()
+        self._wake_readers()
 
 
 Answers = Mapping[str, FakeRun] | Callable[[Command], FakeRun]
@@ -222,7 +184,7 @@ class FakeWorkspace(DirectoryWorkspace):
             self._tree.write(expand_path(path, run_dir=command.run_dir), [data])
         process = cast("Any", FakeProcess(command, run))
         self._running.add(process)
-        process.when_ended(self._running.discard)
+        process.add_done_callback(self._running.discard)
         return process
 
 

@@ -332,7 +332,7 @@ async def test_a_killed_keeper_takes_its_commands_along_and_the_next_command_get
     backend = SandboxBackend()
     async with box(backend, tmp_path) as one:
         process = await one.start(Command(("sleep", "60"), input_open=True, limits=QUICK))
-        keeper = (await backend.get_supervisor(one.place)).supervisor
+        keeper = await backend.get_supervisor(one.place)
         pid = _pid_of(keeper)
         os.kill(pid, signal.SIGKILL)
         assert (await process.wait()).ending is EndReason.INTERRUPTED

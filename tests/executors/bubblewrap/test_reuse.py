@@ -198,7 +198,7 @@ async def test_a_skill_that_is_staged_again_is_seen_with_its_own_files(tmp_path:
 async def test_a_killed_sandbox_is_said_and_the_next_command_gets_another(tmp_path: Path) -> None:
     async with box(KeptFirstBackend(), tmp_path) as one:
         process = await one.start(Command(("sleep", "1000"), limits=QUICK, readable=True))
-        os.kill(process._supervised.pid, signal.SIGKILL)  # pyright: ignore[reportOptionalMemberAccess]
+        os.kill(process._supervised.pid, signal.SIGKILL)
         ended = await process.wait()
         assert ended.ending is EndReason.INTERRUPTED
         assert (await one.run("true")).exit_code == 0
@@ -207,7 +207,7 @@ async def test_a_killed_sandbox_is_said_and_the_next_command_gets_another(tmp_pa
 async def test_memory_of_all_processes_is_watched_there_too(tmp_path: Path) -> None:
     async with box(KeptFirstBackend(), tmp_path) as one:
         process = await one.start(Command(("sleep", "1000"), limits=QUICK))
-        shown = Path(f"/proc/{process._supervised.pid}/cmdline").read_bytes()  # pyright: ignore[reportOptionalMemberAccess]
+        shown = Path(f"/proc/{process._supervised.pid}/cmdline").read_bytes()
         assert b"--args" in shown
         await process.kill()
 
@@ -351,7 +351,7 @@ async def test_nothing_outlives_its_deadline_by_starving_the_first_process(
     async with box(KeptFirstBackend() if used else SandboxBackend(kept=0), tmp_path) as one:
         limits = Limits(timeout=1.5, grace=0.2, processes=60)
         process = await one.start(Command(("bash", "-c", STARVING[starve]), limits=limits))
-        below = process._supervised.pid  # pyright: ignore[reportOptionalMemberAccess]
+        below = process._supervised.pid
         assert await eventually(lambda: len(list_descendants(below)) > 2)
         running = list_descendants(below)
         ended = await process.wait()

@@ -41,7 +41,6 @@ from openskills.executors.supervisor import (
     MARKER_VARIABLE,
     PROGRAM,
     LaunchRequest,
-    MarkedSupervisor,
     SupervisedProcess,
     Supervisor,
     SupervisorRegistry,
@@ -251,7 +250,7 @@ class SandboxBackend:
         """The store with the `/etc` of a workspace's sandboxes."""
         return (self._workspaces or place.tree.parents[1]) / ETC_STORE_NAME
 
-    async def get_supervisor(self, place: WorkspaceDirectory, mounts: Sequence[str] = ()) -> MarkedSupervisor:
+    async def get_supervisor(self, place: WorkspaceDirectory, mounts: Sequence[str] = ()) -> Supervisor:
         """The process that starts commands for this workspace with these mounts; a new one if the last has ended."""
         # Only root starts them as other users, who may not have access to the workspaces.
         needed: tuple[Path, ...] = ()
@@ -403,7 +402,7 @@ class SandboxLauncher:
                 limits=command.limits,
             )
             try:
-                process = await found.supervisor.start(launch)
+                process = await found.start(launch)
             except InvalidArgument as error:
                 # It was bwrap that could not be started; the command comes later.
                 raise ExecutorUnavailable(f"{self._tools.bwrap}: {error.message}; nothing is run") from error

@@ -46,7 +46,6 @@ from openskills.executors.spec import SYSTEM_PATH, Isolation, Limits
 from openskills.executors.supervisor import (
     PROGRAM,
     LaunchRequest,
-    MarkedSupervisor,
     SupervisedProcess,
     Supervisor,
     SupervisorPool,
@@ -265,7 +264,7 @@ class SandboxIsolation:
                 limits=limits,
             )
             try:
-                process = await found.supervisor.start(launch)
+                process = await found.start(launch)
             except InvalidArgument as error:
                 raise ExecutorUnavailable(f"{tools.bwrap}: {error.message}; nothing was run") from error
         if proxy is not None:
@@ -288,7 +287,7 @@ class SandboxIsolation:
 
     async def _get_supervisor(
         self, tools: SandboxTools, shown: "tuple[SandboxMount, ...]", uid: int | None
-    ) -> MarkedSupervisor:
+    ) -> Supervisor:
         # Only a host that runs as root needs several.
         key = shown if uid is not None else ()
         return await self._supervisors.get(key, lambda: self._start_supervisor(tools, key, uid))

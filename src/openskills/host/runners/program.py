@@ -18,7 +18,7 @@ from openskills.errors import ExecutorUnavailable, InvalidArgument, LimitExceede
 from openskills.executors.bubblewrap.profile import create_memory_file
 from openskills.executors.spec import Isolation
 from openskills.executors.supervisor import ExitStatus, SupervisedProcess
-from openskills.executors.watchdog import CallWatch
+from openskills.executors.watchdog import CallWatch, watch
 from openskills.executors.zygote import OutputCallback, WorkerResult, WorkerTimeout
 from openskills.host.model import Call, ManifestFault, Outcome, Registration
 from openskills.host.runners.isolation import (
@@ -107,7 +107,7 @@ async def run_cold(
         exceeded.append(message)
         kept.signal(signal.SIGKILL)
 
-    watch = CallWatch(kept.pid, to_process_limits(registration.limits), on_excess)
+    watching = CallWatch(lambda: watch(kept.pid, to_process_limits(registration.limits)), on_excess)
     try:
         end = await _wait_for_exit(kept, stdout, deadline)
         for stream in (stdout, stderr):
@@ -117,7 +117,7 @@ async def run_cold(
             stream.read()
         raise WorkerTimeout(bytes(stdout.data), bytes(stderr.data)) from None
     finally:
-        watch.close()
+        watching.close()
         stdout.close()
         stderr.close()
     if exceeded:
