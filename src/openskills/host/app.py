@@ -34,38 +34,7 @@ from openskills.host.mcp import McpRoute
 from openskills.host.parts import HostOptions, HostParts, open_parts
 from openskills.host.publication import PublishedSkills, publish_route
 from openskills.host.registry.reload import follow_changes, prepare_all, reload_on_hangup, watch
-from openskills.host.routes import (
-    AuthenticatedRoute,
-    PublicRoute,
-    RouteHandler,
-    answer_approval,
-    compare_two_runs,
-    download_file,
-    export_tools,
-    handle_conversation,
-    handle_conversations,
-    handle_run,
-    handle_workspace_file,
-    healthz,
-    list_models,
-    list_requests,
-    list_runs,
-    list_skills,
-    list_workspace_files,
-    readyz,
-    send_message,
-    serve_console,
-    show_docs,
-    show_metrics,
-    show_openapi,
-    show_request,
-    show_run_series,
-    show_screen,
-    show_skill,
-    start_command,
-    stream_conversation,
-    stream_run_events,
-)
+from openskills.host.routes import ROUTES, PublicRoute, define_route
 from openskills.host.runners.table import Runners
 from openskills.host.service import RunnerTable
 from openskills.host.skills import ORPHAN_SECONDS, SkillStore
@@ -136,49 +105,17 @@ def create_app(
         exception_handlers={HTTPException: _handle_http_exception, Exception: _handle_error},
     )
     app.router.routes += [
-        Route("/healthz", PublicRoute(healthz), methods=["GET"]),
-        Route("/readyz", PublicRoute(readyz), methods=["GET"]),
-        _route("/metrics", show_metrics, "GET"),
-        _route("/skills", list_skills, "GET"),
-        _route("/skills/{skill_id}", show_skill, "GET"),
-        _route("/runs", list_runs, "GET"),
-        _route("/runs/series", show_run_series, "GET"),
-        _route("/runs/compare", compare_two_runs, "GET"),
-        _route("/runs/{run_id}", handle_run),
-        _route("/runs/{run_id}/events", stream_run_events, "GET"),
-        _route("/models", list_models, "GET"),
-        _route("/conversations", handle_conversations, "GET", "POST"),
-        _route("/conversations/{conversation_id}", handle_conversation),
-        _route("/conversations/{conversation_id}/messages", send_message, "POST"),
-        _route("/conversations/{conversation_id}/events", stream_conversation, "GET"),
-        _route("/conversations/{conversation_id}/approvals/{approval_id}", answer_approval, "POST"),
-        _route("/conversations/{conversation_id}/requests", list_requests, "GET"),
-        _route("/conversations/{conversation_id}/requests/{number}", show_request, "GET"),
-        _route("/conversations/{conversation_id}/files/{name:path}", download_file, "GET"),
-        _route("/runs/{run_id}/screen", show_screen, "GET"),
-        _route("/workspaces", show_workspaces, "GET"),
-        _route("/workspaces/{name}", delete_workspace, "DELETE"),
-        _route("/workspaces/{name}/commands", start_command, "POST"),
-        _route("/workspaces/{name}/files", list_workspace_files, "GET"),
-        _route("/workspaces/{name}/files/{path:path}", handle_workspace_file, "GET", "PUT", "DELETE"),
-        _route("/openapi.json", show_openapi, "GET"),
-        Route("/docs", PublicRoute(show_docs), methods=["GET"]),
-        _route("/tools", export_tools, "GET"),
-        _route("/mcp", McpRoute().handle),
+        *ROUTES,
+        define_route("/workspaces", show_workspaces, "GET"),
+        define_route("/workspaces/{name}", delete_workspace, "DELETE"),
+        define_route("/mcp", McpRoute().handle),
         Route("/v1/{path:path}", VendorApi()),
         *_list_published_routes(PublishedSkills()),
-        _route("/catalog", list_catalog, "GET"),
-        _route("/catalog/{name:path}", describe_catalog_skill, "GET"),
-        _route("/admin/{path:path}", handle_admin),
-        Route("/", PublicRoute(serve_console)),
-        Route("/console/{path:path}", PublicRoute(serve_console)),
+        define_route("/catalog", list_catalog, "GET"),
+        define_route("/catalog/{name:path}", describe_catalog_skill, "GET"),
+        define_route("/admin/{path:path}", handle_admin),
     ]
     return app
-
-
-def _route(path: str, handler: RouteHandler, *methods: str) -> Route:
-    """A route that needs authentication; without methods its handler checks them."""
-    return Route(path, AuthenticatedRoute(handler), methods=methods or None)
 
 
 def _list_published_routes(published: PublishedSkills) -> list[Route]:
@@ -204,15 +141,7 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
     """Serve requests while the block runs."""
     assert isinstance(app, SkillHostApp)  # noqa: S101 - created above
     app.state.parts = parts
-    app.actions = SkillActions(
-        parts.host,
-        parts.authenticator,
-        parts.idempotency,
-        parts.runs,
-        max_body=parts.settings.host_max_body,
-        body_timeout=parts.options.body_seconds,
-        ping=parts.options.ping_seconds,
-    )
+    app.actions = SkillActions(parts)
     chores = [asyncio.create_task(prepare_all(parts)), asyncio.create_task(_remove_leftovers())]
     if parts.options.supervisor is not None:
         chores.append(asyncio.create_task(exit_with_supervisor(parts.options.supervisor)))
