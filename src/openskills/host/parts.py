@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from openskills.errors import SkillError
 from openskills.filesystem import make_private
@@ -24,7 +24,7 @@ from openskills.host.http import BODY_TIMEOUT, PING_SECONDS
 from openskills.host.idempotency import IdempotencyStore
 from openskills.host.keys import HostKeys, open_key_store
 from openskills.host.metrics import Metrics
-from openskills.host.observers import AccessLog, AccessLogSink, HistoryObserver, MetricsObserver
+from openskills.host.observers import AccessLog, HistoryObserver
 from openskills.host.registry.registry import Registry
 from openskills.host.runners.kinds import RUNNER_KINDS
 from openskills.host.runners.table import ENTRY_POINT_GROUP
@@ -190,7 +190,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     )
     metrics = Metrics(options.numbers, history_lost=lambda: history.lost_count)
     observers: list[InvocationObserver] = [
-        MetricsObserver(metrics),
+        metrics,
         HistoryObserver(history, with_content=settings.host_history_content),
     ]
     # Runners are closed before the observers that record what they did.
@@ -289,7 +289,7 @@ def _open_log(options: HostOptions, closing: AsyncExitStack) -> AccessLog:
     name = options.json_log
     # Each batch is one append, so that workers can share the file.
     buffering = 0 if isinstance(name, str) else -1
-    sink: AccessLogSink = sys.stdout.buffer if name == "-" else closing.enter_context(open(name, "ab", buffering))  # noqa: SIM115
+    sink: BinaryIO = sys.stdout.buffer if name == "-" else closing.enter_context(open(name, "ab", buffering))  # noqa: SIM115
     log = AccessLog(sink, as_text=options.text_log)
     closing.callback(log.close)
     return log
