@@ -6,9 +6,9 @@ cost more than the invocation itself.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -42,7 +42,8 @@ from openskills.host.vendors.api import VendorApi
 from openskills.settings import Settings
 from openskills.version import __version__
 
-_KEY_CHECK_INTERVAL = 1.0
+T = TypeVar("T")
+_KEY_CHECK_INTERVAL = _CHORE_PAUSE = 1.0
 _log = logging.getLogger("openskills.host")
 
 RunnerFactory = Callable[[Settings], RunnerTable]
@@ -142,18 +143,7 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
     assert isinstance(app, SkillHostApp)  # noqa: S101 - created above
     app.state.parts = parts
     app.actions = SkillActions(parts)
-    chores = [asyncio.create_task(prepare_all(parts)), asyncio.create_task(_remove_leftovers())]
-    if parts.options.supervisor is not None:
-        chores.append(asyncio.create_task(exit_with_supervisor(parts.options.supervisor)))
-    chores.append(asyncio.create_task(_end_invalid(parts)))
-    if parts.uploads is not None:
-        chores.append(asyncio.create_task(_sweep_uploads(parts.uploads)))
-    if parts.options.preload and parts.console is not None:
-        chores.append(asyncio.create_task(parts.console.preload()))
-    if parts.options.watch:
-        chores.append(asyncio.create_task(watch(parts)))
-    if parts.database.is_shared:
-        chores.append(asyncio.create_task(follow_changes(parts)))
+    chores = [asyncio.create_task(chore) for chore in _list_chores(parts)]
     try:
         options = parts.options
         draining = drain_on_signals(parts.host, options.grace, parts.shutdown.set, delay=options.drain_delay)
@@ -167,6 +157,34 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
         for chore in chores:
             chore.cancel()
         await asyncio.wait(chores)
+
+
+def _list_chores(parts: HostParts) -> Iterator[Coroutine[Any, Any, None]]:
+    """What a host does in the background."""
+    options = parts.options
+    yield prepare_all(parts)
+    yield _remove_leftovers()
+    yield _keep_running(_end_invalid, parts)
+    if options.supervisor is not None:
+        yield exit_with_supervisor(options.supervisor)
+    if parts.uploads is not None:
+        yield _keep_running(_sweep_uploads, parts.uploads)
+    if options.preload and parts.console is not None:
+        yield parts.console.preload()
+    if options.watch:
+        yield _keep_running(watch, parts)
+    if parts.database.is_shared:
+        yield _keep_running(follow_changes, parts)
+
+
+async def _keep_running(chore: Callable[[T], Awaitable[None]], argument: T) -> None:
+    """Start a chore again after an unexpected error: without some of them, revoked keys would stay valid."""
+    while True:
+        try:
+            await chore(argument)
+        except Exception:  # noqa: BLE001 - it is logged
+            _log.exception("a background task has failed; it starts again in %g s", _CHORE_PAUSE)
+        await asyncio.sleep(_CHORE_PAUSE)
 
 
 async def _end_invalid(parts: HostParts) -> None:

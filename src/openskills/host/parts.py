@@ -134,11 +134,12 @@ class HostParts:
         def is_over(identity: object) -> bool:
             return isinstance(identity, Principal) and not self.authenticator.is_valid(identity)
 
-        for end in tuple(self.on_revoke):
-            try:
-                await end(is_over)
-            except SkillError as error:
-                _log.warning("cannot end what callers with revoked keys have running, trying again: %s", error.message)
+        done = await asyncio.gather(*(end(is_over) for end in self.on_revoke), return_exceptions=True)
+        for error in done:
+            if error is not None:
+                bug = None if isinstance(error, SkillError) else error
+                message = "cannot end what callers with revoked keys have running, trying again: %s"
+                _log.warning(message, error, exc_info=bug)
 
     async def close_conversations(self) -> None:
         """Close the conversations after their runs have ended."""
