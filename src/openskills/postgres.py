@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from openskills.errors import InvalidArgument, MissingExtra, SkillError
 from openskills.sql import (
@@ -22,7 +22,6 @@ from openskills.sql import (
     SELECT_SCHEMA_VERSION,
     DatabaseHandle,
     DatabaseProfile,
-    SqlRow,
     find_missing_steps,
 )
 
@@ -108,15 +107,6 @@ class PostgresUrl:
     place: str
 
 
-class _BlockingConnection(Protocol):
-    async def fetch(self, query: str, *args: object) -> Sequence[SqlRow]: ...
-    async def execute(self, query: str, *args: object, timeout: float | None = None) -> str: ...
-    async def executemany(self, command: str, args: Iterable[Sequence[object]]) -> None: ...
-    async def close(self, *, timeout: float) -> None: ...
-    def terminate(self) -> None: ...
-    def is_closed(self) -> bool: ...
-
-
 class _StatementError(Exception):
     """A statement failed. `state` is its SQLSTATE, empty if the connection was lost."""
 
@@ -179,9 +169,7 @@ class PostgresConnection:
     an integer is limited to 64 bits.
     """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, connection: _BlockingConnection, idle_timeout: float = IDLE_TIMEOUT
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, connection: Any, idle_timeout: float) -> None:
         self._loop = loop
         self._connection = connection
         self._idle_timeout = idle_timeout

@@ -4,7 +4,6 @@ The file contains a SHA-256 of each key. A key has 256 random bits, so a plain h
 """
 
 import hashlib
-import hmac
 import json
 import logging
 import re
@@ -255,7 +254,8 @@ class KeyRing:
         self._look_at = 0.0
         self._required = required
         self._stamp: _FileStamp = None
-        self._known: Mapping[bytes, _ActiveKey] = {}
+        self._known: Mapping[str, tuple[Principal, float | None]] = {}
+        """Callers by the digests of their keys, and when these expire."""
 
     @classmethod
     def open(cls, path: Path | None, *, required: bool = False, every: float = KEY_RELOAD_INTERVAL) -> "KeyRing":
@@ -285,20 +285,19 @@ class KeyRing:
         if authorization is None:
             raise Unauthorized(f"an API key is required: {_KEY_HINT}")
         key = _parse_bearer(authorization)
-        digest = hashlib.sha256(key.encode()).digest()
         # Looked up by digest, so that timing reveals nothing about other keys.
-        known = self._known.get(digest)
-        if known is None or not hmac.compare_digest(known.digest, digest):
+        known = self._known.get(digest_key(key))
+        if known is None:
             raise Unauthorized("unknown API key: it was revoked, or belongs to another host")
-        if known.is_expired():
+        if _is_expired(known[1]):
             raise Unauthorized("this API key has expired; create a new one with `openskills keys new`")
-        return known.principal
+        return known[0]
 
     def find(self, digest: str) -> Principal | None:
         """The caller whose key has this digest, if it is still valid."""
         self._refresh()
-        known = self._known.get(bytes.fromhex(digest))
-        return None if known is None or known.is_expired() else known.principal
+        principal, expires_at = self._known.get(digest, (None, None))
+        return None if _is_expired(expires_at) else principal
 
     def _refresh(self) -> None:
         now = time.monotonic()
@@ -320,22 +319,14 @@ class KeyRing:
 
     def update(self, stored: Sequence[StoredKey]) -> None:
         """Replace the keys."""
-        known: dict[bytes, _ActiveKey] = {}
-        for key in stored:
-            principal = Principal(key.name, key.scopes, key.digest, key.role, **key.limits)
-            digest = bytes.fromhex(key.digest)
-            known[digest] = _ActiveKey(digest, key.expires_at, principal)
-        self._known = known
+        self._known = {
+            key.digest: (Principal(key.name, key.scopes, key.digest, key.role, **key.limits), key.expires_at)
+            for key in stored
+        }
 
 
-@dataclass(frozen=True, slots=True)
-class _ActiveKey:
-    digest: bytes
-    expires_at: float | None
-    principal: Principal
-
-    def is_expired(self) -> bool:
-        return self.expires_at is not None and time.time() >= self.expires_at
+def _is_expired(at: float | None) -> bool:
+    return at is not None and time.time() >= at
 
 
 def _parse_bearer(authorization: str) -> str:

@@ -349,18 +349,9 @@ def framework_error(status: int, message: str) -> Failure:
 
 
 def _build_failure(
-    code: int,
-    reason: str,
-    message: str,
-    *,
-    retryable: bool = False,
-    after: float | None = None,
-    limit: int | None = None,
+    code: int, reason: str, message: str, *, retryable: bool = False, after: float | None = None, **details: object
 ) -> Failure:
-    details: dict[str, object] = {"reason": reason, "retryable": retryable}
-    if limit is not None:
-        details["limit"] = limit
-    return Failure(code, message, details, after)
+    return Failure(code, message, {"reason": reason, "retryable": retryable, **details}, after)
 
 
 def _excerpt(text: str) -> str:
