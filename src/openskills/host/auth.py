@@ -243,31 +243,19 @@ ANONYMOUS = Principal("anonymous")
 
 
 class KeyRing:
-    """The keys of a file, reloaded at most `every` seconds after a change; or of a database. Create it with `open`.
+    """The keys of a file that may be missing, reloaded at most `every` seconds after a change; or of a database.
 
-    Keys of a database are those of the last `update`.
+    Those of a database, with `path=None`, are the keys of the last `update`. Raises `SkillError` for an unusable file.
     """
 
-    def __init__(self, path: Path | None, *, required: bool, every: float) -> None:
+    def __init__(self, path: Path | None, *, every: float = KEY_RELOAD_INTERVAL) -> None:
         self._path = path
         self._every = every
         self._look_at = 0.0
-        self._required = required
-        self._stamp: _FileStamp = None
+        self._stamp = _read_stamp(path)
         self._known: Mapping[str, tuple[Principal, float | None]] = {}
         """Callers by the digests of their keys, and when these expire."""
-
-    @classmethod
-    def open(cls, path: Path | None, *, required: bool = False, every: float = KEY_RELOAD_INTERVAL) -> "KeyRing":
-        """Load the keys of a file that may be missing; with `path=None` there are none.
-
-        Unless a key is `required`, callers without one are anonymous; wrong keys are refused if any keys exist. Raises
-        `SkillError` for an unusable file.
-        """
-        ring = cls(path, required=required, every=every)
-        ring._stamp = _read_stamp(path)
-        ring._load()
-        return ring
+        self._load()
 
     def __len__(self) -> int:
         return len(self._known)
@@ -277,10 +265,13 @@ class KeyRing:
         self._refresh()
         return bool(self._known)
 
-    def authenticate(self, authorization: str | None) -> Principal:
-        """The caller with this `Authorization` header; raises `Unauthorized`. Takes microseconds."""
+    def authenticate(self, authorization: str | None, *, required: bool = True) -> Principal:
+        """The caller with this `Authorization` header; raises `Unauthorized`. Takes microseconds.
+
+        Unless a key is `required`, callers without one are anonymous; wrong keys are refused if any keys exist.
+        """
         self._refresh()
-        if not self._required and (authorization is None or not self._known):
+        if not required and (authorization is None or not self._known):
             return ANONYMOUS
         if authorization is None:
             raise Unauthorized(f"an API key is required: {_KEY_HINT}")
@@ -372,9 +363,8 @@ class Authenticator:
     loopback name in `Host`.
     """
 
-    def __init__(self, required: KeyRing, optional: KeyRing, mode: str) -> None:
-        self._required = required
-        self._optional = optional
+    def __init__(self, keys: KeyRing, mode: str) -> None:
+        self._keys = keys
         self._mode = mode
         self._had_keys = False
         self._known: dict[str, bool] = {}
@@ -393,17 +383,17 @@ class Authenticator:
         if given is None and (key := exchange.header(b"x-api-key")) is not None:
             given = f"Bearer {key}"
         if self.is_key_required(exchange):
-            return self._required.authenticate(given)
+            return self._keys.authenticate(given)
         if self._is_local(exchange) and not self._is_loopback(exchange.header(b"host") or ""):
             raise HttpRefusal(http.wrong_host(exchange.header(b"host") or ""))
-        return ANONYMOUS if given is None else self._optional.authenticate(given)
+        return self._keys.authenticate(given, required=False)
 
     def is_valid(self, principal: Principal) -> bool:
         """Whether a caller that was authenticated would still be, with the same scopes and limits."""
         if not principal.digest:
             is_open = self._mode == "off" or not self._have_keys_existed()
             return is_open or principal.name == CONSOLE
-        return self._required.find(principal.digest) == principal
+        return self._keys.find(principal.digest) == principal
 
     def is_key_required(self, exchange: HttpExchange) -> bool:
         if self._mode != "auto":
@@ -412,7 +402,7 @@ class Authenticator:
 
     def _have_keys_existed(self) -> bool:
         # Revoking the last key does not open the host to everybody.
-        self._had_keys = self._had_keys or self._required.has_keys()
+        self._had_keys = self._had_keys or self._keys.has_keys()
         return self._had_keys
 
     def is_from_here(self, exchange: HttpExchange) -> bool:

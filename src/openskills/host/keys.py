@@ -170,21 +170,19 @@ def open_key_store(settings: Settings, database: Database | None = None) -> KeyF
 
 
 class HostKeys(KeyStore):
-    """The keys of a running host: where they are, and the rings that authenticate with them.
+    """The keys of a running host: where they are, and the ring that authenticates with them.
 
     What is changed with it counts for this host at once.
     """
 
-    def __init__(self, store: KeyFile | KeyTable, rings: Sequence[KeyRing]) -> None:
+    def __init__(self, store: KeyFile | KeyTable, ring: KeyRing) -> None:
         self.store = store
-        self._rings = tuple(rings)
+        self._ring = ring
 
     async def refresh(self) -> None:
-        """Read the keys again. Rings of a file do that by themselves."""
+        """Read the keys again. The ring of a file does that by itself."""
         if isinstance(self.store, KeyTable):
-            keys = await self.store.list()
-            for ring in self._rings:
-                ring.update(keys)
+            self._ring.update(await self.store.list())
 
     async def list(self) -> Sequence[StoredKey]:
         return await self.store.list()

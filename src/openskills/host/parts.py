@@ -178,8 +178,9 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         uploads=None if uploads is None else uploads.live,
     )
     database = _open_database(settings, options)
-    key_store = open_key_store(settings, database)
-    stored_keys = await key_store.list()
+    ring = KeyRing(settings.host_keys if settings.host_database is None else None)
+    keys = HostKeys(open_key_store(settings, database), ring)
+    await keys.refresh()
     heartbeat = open_worker(database)
     worker = heartbeat if isinstance(heartbeat, WorkerHeartbeat) else None
     history = History(
@@ -213,19 +214,14 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     )
     host = Host(registry, runners, admission, secrets=settings.environment, observers=tuple(observers))
     metrics.count_with(lambda: host.in_flight)
-    keys = settings.host_keys if settings.host_database is None else None
-    required, optional = KeyRing.open(keys, required=True), KeyRing.open(keys)
-    if keys is None:
-        required.update(stored_keys)
-        optional.update(stored_keys)
     skills = options.skills if uploads is None else (uploads.get_live(SHARED), *options.skills)
-    console = Console(settings, skills, start, required, trusted=options.trusted, uploads=uploads)
+    console = Console(settings, skills, start, ring, trusted=options.trusted, uploads=uploads)
     closing.push_async_callback(console.close)
     allowed = CommandOptions(
         console, bool(options.skills), options.grants, options.install, options.workers, settings.host_uploads
     )
     commands = HostCommands(settings, allowed, host, runs)
-    authenticator = Authenticator(required, optional, settings.host_auth)
+    authenticator = Authenticator(ring, settings.host_auth)
     idempotency = IdempotencyStore(database, worker and worker.share())
     cluster = ClusterMonitor(settings, database, worker and worker.id)
     if worker is not None:
@@ -241,7 +237,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         runners,
         host,
         database,
-        HostKeys(key_store, (required, optional)),
+        keys,
         authenticator,
         metrics,
         history,
