@@ -24,7 +24,6 @@ from openskills.host.auth import (
     KeyRing,
     Principal,
     StoredKey,
-    add_key,
     create_key,
     digest_key,
     is_loopback,
@@ -32,7 +31,7 @@ from openskills.host.auth import (
 )
 from openskills.host.http import HttpRefusal
 from tests.host.exchanges import Sent
-from tests.host.hosting import echo, eventually, key_in, revoke_key, served, settings_in
+from tests.host.hosting import add_key, echo, eventually, key_in, revoke_key, served, settings_in
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -11,7 +11,6 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -93,17 +92,6 @@ def read_keys(path: Path) -> tuple[StoredKey, ...]:
         raise SkillError(message, path=str(path)) from error
 
 
-def add_key(path: Path, key: StoredKey) -> None:
-    """Add a key to the file. Raises `InvalidArgument` for a name that is taken, or invalid values."""
-    check_new_key(key)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with lock_file(_lock_path(path)):
-        known = read_keys(path)
-        if any(other.name == key.name for other in known):
-            raise name_exists(key.name)
-        _write_keys(path, (*known, key))
-
-
 def check_new_key(key: StoredKey) -> None:
     """Raise `InvalidArgument` for invalid values, and names that keys may not have."""
     _check_key(key)
@@ -119,20 +107,22 @@ def unknown_key(name: str) -> InvalidArgument:
     return InvalidArgument("name", f"unknown key {name!r}; `openskills keys list` shows all keys")
 
 
-KeyChange: TypeAlias = Callable[[StoredKey], tuple[T, StoredKey | None]]
-"""Changes a key: returns a result, and the key that replaces it, or None to remove it."""
+KeyEdit: TypeAlias = Callable[[StoredKey | None], tuple[T, StoredKey | None]]
+"""Gets the key of a name, if there is one; returns a result, and the key of this name from now on, if there is one."""
 
 
-def change_key(path: Path, name: str, change: KeyChange[T]) -> T:
-    """Change a key of the file; running hosts notice it. Raises `InvalidArgument` for an unknown name."""
-    with lock_file(_lock_path(path)) if path.exists() else nullcontext():
+def edit_key(path: Path, name: str, edit: KeyEdit[T]) -> T:
+    """Add, change or remove a key of the file; running hosts notice it."""
+    if not path.exists():
+        # Where there is nothing to change, nothing is created.
+        edit(None)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with lock_file(_lock_path(path)):
         known = read_keys(path)
         found = next((key for key in known if key.name == name), None)
-        if found is None:
-            raise unknown_key(name)
-        result, changed = change(found)
-        others = (changed if one is found else one for one in known)
-        _write_keys(path, [one for one in others if one is not None])
+        result, changed = edit(found)
+        kept = [changed if one is found else one for one in known]
+        _write_keys(path, [one for one in (*kept, changed if found is None else None) if one is not None])
     return result
 
 
