@@ -177,7 +177,9 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         install=options.install,
         uploads=None if uploads is None else uploads.live,
     )
-    database = _open_database(settings, options)
+    # Workers share runs and idempotent responses through a file, even if the history is off.
+    is_shared = settings.host_database is not None or settings.host_history is not None or options.workers > 1
+    database = Database(find_database(settings) if is_shared else None)
     ring = KeyRing(settings.host_keys if settings.host_database is None else None)
     keys = HostKeys(open_key_store(settings, database), ring)
     await keys.refresh()
@@ -258,12 +260,6 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     closing.push_async_callback(idempotency.close)
     closing.push_async_callback(cluster.close)
     return parts
-
-
-def _open_database(settings: Settings, options: HostOptions) -> Database:
-    # Workers share runs and idempotent responses through a file, even if the history is off.
-    is_shared = settings.host_database is not None or settings.host_history is not None or options.workers > 1
-    return Database(find_database(settings) if is_shared else None)
 
 
 async def _open_uploads(settings: Settings, closing: AsyncExitStack) -> SkillStore | None:

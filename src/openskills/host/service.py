@@ -246,7 +246,13 @@ class InvocationTrace:
         if asked.parent is not None and find_tracer() is not None:
             self._parent = _use_parent_span(asked.parent)
             self._parent.__enter__()
-        self._span = _open_span(registration)
+        attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": registration.id,
+            "gen_ai.skill.name": registration.id,
+            "openskills.runner": registration.kind,
+        }
+        self._span = span(f"execute_tool {registration.id}", attributes)
         return self._span.__enter__()
 
     def __exit__(
@@ -269,18 +275,6 @@ def current_traceparent(watched: Span, fallback: str | None) -> str | None:
     if not here.is_valid:
         return fallback
     return f"00-{here.trace_id:032x}-{here.span_id:016x}-{here.trace_flags:02x}"
-
-
-def _open_span(registration: Registration) -> Span:
-    return span(
-        f"execute_tool {registration.id}",
-        {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": registration.id,
-            "gen_ai.skill.name": registration.id,
-            "openskills.runner": registration.kind,
-        },
-    )
 
 
 @contextmanager
