@@ -328,7 +328,7 @@ class DatabaseThreads(Generic[C_co]):
         self._create_handle = create_handle
         self._count = count
         self._lock = threading.Lock()
-        self._pool: _ThreadPool[C_co] | None = None
+        self._pool: _DatabasePool[C_co] | None = None
 
     async def use(self, work: Callable[[C_co], T]) -> T:
         """Run work with a connection in a thread. A cancellation does not wait for running work."""
@@ -350,17 +350,24 @@ class DatabaseThreads(Generic[C_co]):
                 pool = None
             if pool is None:
                 threads = ThreadPoolExecutor(self._count, thread_name_prefix="openskills-database")
-                pool = self._pool = _ThreadPool(os.getpid(), threads)
+                pool = self._pool = _DatabasePool(os.getpid(), threads)
             return pool.threads.submit(context.run, self._use_handle, pool, work)
 
     async def close(self) -> None:
         """Close the connections after running work; the next use opens others."""
         with self._lock:
             pool, self._pool = self._pool, None
-        if pool is not None and pool.process == os.getpid():
-            await asyncio.to_thread(pool.close)
+        if pool is None or pool.process != os.getpid():
+            return
 
-    def _use_handle(self, pool: "_ThreadPool[C_co]", work: Callable[[DatabaseHandle[C_co]], T]) -> T:
+        def end() -> None:
+            pool.threads.shutdown(wait=True)
+            for handle in pool.handles:
+                handle.close()
+
+        await asyncio.to_thread(end)
+
+    def _use_handle(self, pool: "_DatabasePool[C_co]", work: Callable[[DatabaseHandle[C_co]], T]) -> T:
         handle: DatabaseHandle[C_co] | None = getattr(pool.local, "handle", None)
         if handle is None:
             handle = pool.local.handle = self._create_handle()
@@ -369,16 +376,11 @@ class DatabaseThreads(Generic[C_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class _ThreadPool(Generic[C_co]):
+class _DatabasePool(Generic[C_co]):
     process: int
     threads: ThreadPoolExecutor
     handles: list[DatabaseHandle[C_co]] = field(default_factory=list[DatabaseHandle[C_co]])
     local: threading.local = field(default_factory=threading.local)
-
-    def close(self) -> None:
-        self.threads.shutdown(wait=True)
-        for handle in self.handles:
-            handle.close()
 
 
 def _read_identity(path: Path | None) -> tuple[int, int] | None:
