@@ -43,7 +43,7 @@ from openskills.settings import Settings
 from openskills.version import __version__
 
 T = TypeVar("T")
-_KEY_CHECK_INTERVAL = _CHORE_PAUSE = 1.0
+_CHORE_PAUSE = 1.0
 _log = logging.getLogger("openskills.host")
 
 RunnerFactory = Callable[[Settings], RunnerTable]
@@ -164,7 +164,7 @@ def _list_chores(parts: HostParts) -> Iterator[Coroutine[Any, Any, None]]:
     options = parts.options
     yield prepare_all(parts)
     yield _remove_leftovers()
-    yield _keep_running(_end_invalid, parts)
+    yield _keep_running(HostParts.end_invalid, parts)
     if options.supervisor is not None:
         yield exit_with_supervisor(options.supervisor)
     if parts.uploads is not None:
@@ -178,19 +178,13 @@ def _list_chores(parts: HostParts) -> Iterator[Coroutine[Any, Any, None]]:
 
 
 async def _keep_running(chore: Callable[[T], Awaitable[None]], argument: T) -> None:
-    """Start a chore again after an unexpected error: without some of them, revoked keys would stay valid."""
+    """Do a chore again and again, also after an unexpected error: without some of them, revoked keys stay valid."""
     while True:
         try:
             await chore(argument)
         except Exception:  # noqa: BLE001 - it is logged
             _log.exception("a background task has failed; it starts again in %g s", _CHORE_PAUSE)
         await asyncio.sleep(_CHORE_PAUSE)
-
-
-async def _end_invalid(parts: HostParts) -> None:
-    while True:
-        await asyncio.sleep(_KEY_CHECK_INTERVAL)
-        await parts.end_invalid()
 
 
 async def _remove_leftovers() -> None:
