@@ -6,25 +6,22 @@ the same migration steps; only their words for types differ.
 """
 
 import asyncio
-import contextvars
 import re
-import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from openskills.errors import InvalidArgument, MissingExtra, SkillError
 from openskills.sql import (
     CREATE_SCHEMA_TABLE,
     INSERT_SCHEMA_VERSION,
     SELECT_SCHEMA_VERSION,
-    MigrationStep,
-    SqlRow,
+    DatabaseHandle,
+    DatabaseProfile,
     find_missing_steps,
 )
 
@@ -110,33 +107,6 @@ class PostgresUrl:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class PostgresProfile:
-    """What databases of one kind have in common: the name in messages, the schema of their tables, steps and errors.
-
-    Each kind has a schema of PostgreSQL of its own, with its own record of applied steps, so that one database can
-    hold several kinds, and the tables of others. An empty schema is the default one of the server.
-    """
-
-    name: str
-    schema: str
-    steps: tuple[MigrationStep, ...]
-    unavailable: type[SkillError]
-
-    @property
-    def server_settings(self) -> dict[str, str]:
-        return {"search_path": self.schema} if self.schema else {}
-
-
-class _BlockingConnection(Protocol):
-    async def fetch(self, query: str, *args: object) -> Sequence[SqlRow]: ...
-    async def execute(self, query: str, *args: object, timeout: float | None = None) -> str: ...
-    async def executemany(self, command: str, args: Iterable[Sequence[object]]) -> None: ...
-    async def close(self, *, timeout: float) -> None: ...
-    def terminate(self) -> None: ...
-    def is_closed(self) -> bool: ...
-
-
 class _StatementError(Exception):
     """A statement failed. `state` is its SQLSTATE, empty if the connection was lost."""
 
@@ -199,9 +169,7 @@ class PostgresConnection:
     an integer is limited to 64 bits.
     """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, connection: _BlockingConnection, idle_timeout: float = IDLE_TIMEOUT
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, connection: Any, idle_timeout: float) -> None:
         self._loop = loop
         self._connection = connection
         self._idle_timeout = idle_timeout
@@ -286,7 +254,7 @@ def to_postgres_value(value: Any) -> Any:
     return value
 
 
-class PostgresHandle:
+class PostgresHandle(DatabaseHandle[PostgresConnection]):
     """A connection that is opened on first use, and again after it was lost. For one thread at a time.
 
     Opening it creates or migrates the tables, unless `migrate` is False. `timeout` is the seconds for one statement.
@@ -295,7 +263,7 @@ class PostgresHandle:
     def __init__(
         self,
         address: PostgresUrl,
-        profile: PostgresProfile,
+        profile: DatabaseProfile,
         *,
         migrate: bool = True,
         timeout: float = ANSWER_TIMEOUT,
@@ -332,15 +300,6 @@ class PostgresHandle:
                     raise self._build_error(error) from error
             time.sleep(_RETRY_PAUSE * attempt)
 
-    def use_transaction(self, work: Callable[[PostgresConnection], T]) -> T:
-        """Call `work` in one transaction. See `use`."""
-
-        def work_in_transaction(connection: PostgresConnection) -> T:
-            with connection.transaction():
-                return work(connection)
-
-        return self.use(work_in_transaction)
-
     @contextmanager
     def open(self) -> Generator[PostgresConnection]:
         """The connection, for a block that cannot be repeated. Errors of the server become `SkillError`."""
@@ -350,8 +309,10 @@ class PostgresHandle:
         except _StatementError as error:
             raise self._build_error(error) from error
 
+    def abandon(self) -> None:
+        self._loop = self._connection = None
+
     def close(self) -> None:
-        """Close it; the next use opens another."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -377,11 +338,12 @@ class PostgresHandle:
         asyncpg = cast("Any", import_asyncpg("a database in PostgreSQL"))
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
+        schema = self._profile.schema
         making = asyncpg.connect(
             self._address.url,
             timeout=CONNECT_TIMEOUT,
             command_timeout=self._timeout,
-            server_settings={"application_name": "openskills", **self._profile.server_settings},
+            server_settings={"application_name": "openskills"} | ({"search_path": schema} if schema else {}),
         )
         with _raise_statement_errors():
             try:
@@ -410,7 +372,7 @@ def read_version(connection: PostgresConnection, schema: str) -> int | None:
     return connection.execute(SELECT_SCHEMA_VERSION).rows[0][0]
 
 
-def migrate(connection: PostgresConnection, profile: PostgresProfile, place: str) -> int:
+def migrate(connection: PostgresConnection, profile: DatabaseProfile, place: str) -> int:
     """Create the schema, and apply missing steps; returns how many. Raises `SkillError` for a newer database."""
     version = read_version(connection, profile.schema)
     if version is not None and not find_missing_steps(version, place=place, steps=profile.steps):
@@ -428,54 +390,3 @@ def migrate(connection: PostgresConnection, profile: PostgresProfile, place: str
                 connection.execute_step(translate_step(sql))
             connection.execute(INSERT_SCHEMA_VERSION.replace("$1", "?"), (number,))
     return len(missing)
-
-
-class PostgresThreads:
-    """A few threads, each with a connection of its own. Both are created on first use."""
-
-    def __init__(self, create_handle: Callable[[], PostgresHandle], count: int) -> None:
-        self._create_handle = create_handle
-        self._count = count
-        self._lock = threading.Lock()
-        self._threads: ThreadPoolExecutor | None = None
-        self._handles: list[PostgresHandle] = []
-        self._local = threading.local()
-
-    async def use(self, work: Callable[[PostgresHandle], T]) -> T:
-        """Run work with a handle in a thread. A cancellation does not wait for running work."""
-        return await asyncio.wrap_future(self._submit(work))
-
-    def use_blocking(self, work: Callable[[PostgresHandle], T], *, timeout: float) -> T:
-        """Run work with a handle in a thread, and wait for it. Raises `TimeoutError`."""
-        return self._submit(work).result(timeout)
-
-    def _submit(self, work: Callable[[PostgresHandle], T]) -> Any:
-        context = contextvars.copy_context()
-        with self._lock:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="openskills-postgres")
-            return self._threads.submit(context.run, self._use_local, work)
-
-    def _use_local(self, work: Callable[[PostgresHandle], T]) -> T:
-        handle: PostgresHandle | None = getattr(self._local, "handle", None)
-        if handle is None:
-            handle = self._local.handle = self._create_handle()
-            with self._lock:
-                self._handles.append(handle)
-        return work(handle)
-
-    async def close(self) -> None:
-        """Close the connections after running work; the next use opens others."""
-        with self._lock:
-            threads, self._threads = self._threads, None
-
-        def end() -> None:
-            if threads is None:
-                return
-            threads.shutdown(wait=True)
-            with self._lock:
-                handles, self._handles = self._handles, []
-            for handle in handles:
-                handle.close()
-
-        await asyncio.to_thread(end)

@@ -1,4 +1,4 @@
-"""SQLite files: opening with WAL mode and migrations, transactions, and a thread for each connection.
+"""SQLite files: opening with WAL mode and migrations, transactions; and a thread for each connection to a database.
 
 A released migration step is never changed; a database records the steps that were applied, and the missing ones are
 applied when it is opened. The steps are shared with PostgreSQL.
@@ -12,13 +12,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from openskills.errors import SkillError
+from openskills.errors import SkillError, StoreUnavailable
 from openskills.filesystem import flush_directory
 
 T = TypeVar("T")
@@ -76,12 +76,14 @@ class SqlConnection(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SqliteProfile:
+class DatabaseProfile:
     """What databases of one kind have in common: the name in messages, tables, settings and errors.
 
     `build_error` gets the path and the error of SQLite or of the file system. `is_essential`: the rows exist nowhere
     else, so WAL mode is required, and a file that was removed or replaced is an error. Otherwise the next use creates
-    a new one. `schema` is that of the same tables in PostgreSQL.
+    a new one. In PostgreSQL the same tables are in the `schema`, with its own record of applied steps, so that one
+    database can hold several kinds, and the tables of others; an empty one is the default of the server. Errors of
+    PostgreSQL that may pass are `unavailable`.
     """
 
     name: str
@@ -90,6 +92,7 @@ class SqliteProfile:
     build_error: Callable[[Path | None, sqlite3.Error | OSError], SkillError]
     is_essential: bool
     schema: str = ""
+    unavailable: type[SkillError] = StoreUnavailable
 
     @contextmanager
     def translate_errors(self, path: Path | None) -> Generator[None]:
@@ -104,7 +107,7 @@ class SqliteConnection(sqlite3.Connection):
     """A connection to a file. Errors of its own methods are raised as `SkillError` with the name of the file."""
 
     path: Path | None
-    profile: SqliteProfile
+    profile: DatabaseProfile
 
     def fetch_rows(self, query: SqlQuery) -> Sequence[SqlRow]:
         """All rows of a query."""
@@ -157,7 +160,7 @@ def find_missing_steps(
     return [(number, step) for number, step in enumerate(steps, 1) if number > version]
 
 
-def open_sqlite(path: Path | None, profile: SqliteProfile, *, timeout: float) -> SqliteConnection:
+def open_sqlite(path: Path | None, profile: DatabaseProfile, *, timeout: float) -> SqliteConnection:
     """Open a database and create or migrate its tables; a new file has mode 0600. `None` is a database in memory.
 
     `timeout` is how many seconds each step waits for other writers. Raises `SkillError` for a file that cannot be
@@ -182,7 +185,7 @@ def open_sqlite(path: Path | None, profile: SqliteProfile, *, timeout: float) ->
     return connection
 
 
-def open_sqlite_readonly(path: Path, profile: SqliteProfile) -> SqliteConnection:
+def open_sqlite_readonly(path: Path, profile: DatabaseProfile) -> SqliteConnection:
     """Open an existing database to read it as it is, without migrating it. Raises `SkillError`."""
     with profile.translate_errors(path):
         connection = sqlite3.connect(
@@ -247,10 +250,38 @@ _abandoned: list[sqlite3.Connection] = []
 """Connections that must not be closed, not even by the garbage collector."""
 
 
-class SqliteHandle:
-    """A connection that is opened on first use. For one thread at a time."""
+C_co = TypeVar("C_co", bound=SqlConnection, covariant=True)
 
-    def __init__(self, path: Path | None, profile: SqliteProfile, timeout: float) -> None:
+
+class DatabaseHandle(Protocol[C_co]):
+    """A connection that is opened on first use, and again after `close`. For one thread at a time."""
+
+    def use(self, work: Callable[[C_co], T]) -> T:
+        """Call `work` with the connection. Raises what it raises, and `SkillError` if the database cannot be used."""
+        ...
+
+    def use_transaction(self, work: Callable[[C_co], T]) -> T:
+        """Call `work` in one transaction. See `use`."""
+
+        def work_in_transaction(connection: C_co) -> T:
+            with connection.transaction():
+                return work(connection)
+
+        return self.use(work_in_transaction)
+
+    def close(self) -> None:
+        """Close it; the next use opens another."""
+        ...
+
+    def abandon(self) -> None:
+        """Never use the connection again, and never close it."""
+        ...
+
+
+class SqliteHandle(DatabaseHandle[SqliteConnection]):
+    """A connection to a file or, without a path, to a database in memory."""
+
+    def __init__(self, path: Path | None, profile: DatabaseProfile, timeout: float) -> None:
         self._path = path
         self._profile = profile
         self._timeout = timeout
@@ -259,7 +290,6 @@ class SqliteHandle:
         self._closing: weakref.finalize[..., SqliteHandle] | None = None
 
     def use(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Call `work` with the connection. Raises what it raises, and `SkillError` if the file cannot be used."""
         if self._connection is not None and self._identity != _read_identity(self._path):
             # Closing it would remove the write-ahead log of the database that is there now.
             self.abandon()
@@ -278,7 +308,6 @@ class SqliteHandle:
         return work(self._connection)
 
     def close(self) -> None:
-        """Close it; the next use opens another."""
         if self._connection is not None and self._identity != _read_identity(self._path):
             self.abandon()
         if self._closing is not None:
@@ -286,57 +315,72 @@ class SqliteHandle:
         self._connection = self._closing = None
 
     def abandon(self) -> None:
-        """Never use the connection again, and never close it."""
         if self._connection is not None and self._closing is not None:
             self._closing.detach()
             _abandoned.append(self._connection)
         self._connection = self._closing = None
 
 
-class SqliteThread:
-    """A thread with its own connection; both are created on first use. A forked child gets its own."""
+class DatabaseThreads(Generic[C_co]):
+    """`count` threads, each with its own connection; both are created on first use. A forked child gets its own."""
 
-    def __init__(self, create_handle: Callable[[], SqliteHandle]) -> None:
+    def __init__(self, create_handle: Callable[[], DatabaseHandle[C_co]], count: int = 1) -> None:
         self._create_handle = create_handle
+        self._count = count
         self._lock = threading.Lock()
-        self._worker: _SqliteWorker | None = None
+        self._pool: _DatabasePool[C_co] | None = None
 
-    async def use(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Run work with the connection in the thread, one at a time. See `SqliteHandle.use`.
+    async def use(self, work: Callable[[C_co], T]) -> T:
+        """Run work with a connection in a thread. A cancellation does not wait for running work."""
+        return await asyncio.wrap_future(self.submit(lambda handle: handle.use(work)))
 
-        A cancellation does not wait for running work.
-        """
+    async def use_transaction(self, work: Callable[[C_co], T]) -> T:
+        """The same in one transaction."""
+        return await asyncio.wrap_future(self.submit(lambda handle: handle.use_transaction(work)))
+
+    def submit(self, work: Callable[[DatabaseHandle[C_co]], T]) -> Future[T]:
+        """Start work in a thread."""
         context = contextvars.copy_context()
         with self._lock:
-            worker = self._get_worker()
-            doing = worker.thread.submit(context.run, worker.handle.use, work)
-        return await asyncio.wrap_future(doing)
+            pool = self._pool
+            if pool is not None and pool.process != os.getpid():
+                # After a fork the threads are missing, and a connection must not be used or closed by two processes.
+                for handle in pool.handles:
+                    handle.abandon()
+                pool = None
+            if pool is None:
+                threads = ThreadPoolExecutor(self._count, thread_name_prefix="openskills-database")
+                pool = self._pool = _DatabasePool(os.getpid(), threads)
+            return pool.threads.submit(context.run, self._use_handle, pool, work)
 
     async def close(self) -> None:
-        """Close the connection after running work; the next use opens another."""
+        """Close the connections after running work; the next use opens others."""
         with self._lock:
-            worker, self._worker = self._worker, None
-        if worker is not None and worker.process == os.getpid():
-            closing = worker.thread.submit(worker.handle.close)
-            worker.thread.shutdown(wait=False)
-            await asyncio.wrap_future(closing)
+            pool, self._pool = self._pool, None
+        if pool is None or pool.process != os.getpid():
+            return
 
-    def _get_worker(self) -> "_SqliteWorker":
-        if self._worker is not None and self._worker.process != os.getpid():
-            # After a fork the thread is missing, and a connection must not be used or closed by two processes.
-            self._worker.handle.abandon()
-            self._worker = None
-        if self._worker is None:
-            thread = ThreadPoolExecutor(1, thread_name_prefix="openskills-sqlite")
-            self._worker = _SqliteWorker(os.getpid(), thread, self._create_handle())
-        return self._worker
+        def end() -> None:
+            pool.threads.shutdown(wait=True)
+            for handle in pool.handles:
+                handle.close()
+
+        await asyncio.to_thread(end)
+
+    def _use_handle(self, pool: "_DatabasePool[C_co]", work: Callable[[DatabaseHandle[C_co]], T]) -> T:
+        handle: DatabaseHandle[C_co] | None = getattr(pool.local, "handle", None)
+        if handle is None:
+            handle = pool.local.handle = self._create_handle()
+            pool.handles.append(handle)
+        return work(handle)
 
 
 @dataclass(frozen=True, slots=True)
-class _SqliteWorker:
+class _DatabasePool(Generic[C_co]):
     process: int
-    thread: ThreadPoolExecutor
-    handle: SqliteHandle
+    threads: ThreadPoolExecutor
+    handles: list[DatabaseHandle[C_co]] = field(default_factory=list[DatabaseHandle[C_co]])
+    local: threading.local = field(default_factory=threading.local)
 
 
 def _read_identity(path: Path | None) -> tuple[int, int] | None:

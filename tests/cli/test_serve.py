@@ -183,7 +183,7 @@ def test_a_new_key_is_printed_alone_so_that_a_shell_can_take_it(openskills: Comm
     key = ran.out.removesuffix("\n")
     assert "not shown again" in ran.err
     assert key not in ran.err
-    assert KeyRing.open(path_of(openskills), required=True).authenticate(f"Bearer {key}").name == "ci"
+    assert KeyRing(path_of(openskills)).authenticate(f"Bearer {key}").name == "ci"
     assert path_of(openskills).stat().st_mode & 0o777 == 0o600
 
 

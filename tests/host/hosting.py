@@ -16,12 +16,14 @@ import uvicorn
 
 from openskills.errors import DeadlineExceeded
 from openskills.host.app import SkillHostApp, create_app
-from openskills.host.auth import StoredKey, add_key, change_key, create_key
+from openskills.host.auth import StoredKey, create_key
 from openskills.host.connections import HostProtocol
+from openskills.host.keys import KeyFile
 from openskills.host.model import Call, Outcome, Registration, SkillOutputEvent, success_outcome
 from openskills.host.parts import HostOptions, HostParts
 from openskills.host.server import open_socket
 from openskills.settings import Settings
+from openskills.sync import run
 
 Function = Callable[[Call], Awaitable[Outcome]]
 
@@ -196,6 +198,11 @@ def key_in(directory: Path, name: str = "me", **limits: Any) -> str:
     return key
 
 
+def add_key(path: Path, key: StoredKey) -> None:
+    """Add a key to a file of keys."""
+    run(KeyFile(path).add(key))
+
+
 def revoke_key(path: Path, name: str) -> StoredKey:
     """Remove a key from a file of keys."""
-    return change_key(path, name, lambda found: (found, None))
+    return run(KeyFile(path).revoke(name))

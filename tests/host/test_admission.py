@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -18,10 +19,10 @@ from openskills.errors import TooManyRequests
 from openskills.host.admission import (
     Admission,
     AdmissionQueue,
+    AdmissionSlot,
     RateState,
     ServiceTimes,
     TokenBucket,
-    Waiter,
     burst_size,
     estimate_wait,
 )
@@ -47,11 +48,12 @@ async def admission_calls(
 
 async def test_a_place_that_is_free_is_taken_without_giving_the_loop_away() -> None:
     admission = Admission(capacity=1, queue=0)
-    entering = admission.admit(Principal("k"), ECHO, FAR).__aenter__()
+    slot = admission.admit(Principal("k"), ECHO, FAR)
+    entering = slot.__aenter__()
     # A coroutine that awaits nothing is done with its first step.
     with pytest.raises(StopIteration) as done:
         entering.send(None)
-    assert done.value.value.waited >= 0.0
+    assert done.value.value is slot
     assert admission.active_count == 1
 
 
@@ -191,7 +193,7 @@ async def test_who_waits_until_its_deadline_is_sent_away() -> None:
 async def test_who_cannot_be_served_before_its_deadline_does_not_wait_for_it() -> None:
     watch = Watch()
     admission = Admission(capacity=1, queue=100, observer=watch)
-    admission.leave(*entered(admission), seconds=10.0)
+    admission.leave(entered(admission), seconds=10.0)
     loop = asyncio.get_running_loop()
     holder = admission.admit(Principal("k"), ECHO, loop.time() + FAR)
     await holder.__aenter__()
@@ -207,11 +209,11 @@ async def test_who_cannot_be_served_before_its_deadline_does_not_wait_for_it() -
     assert watch.reasons == {"too_late": 1}
 
 
-def entered(admission: Admission) -> tuple[str, str]:
+def entered(admission: Admission) -> AdmissionSlot:
     """A place that was taken; what gives it back."""
     place = admission.admit(Principal("k"), ECHO, FAR)
-    assert admission.enter(place) is None
-    return place.principal.name, place.registration.id
+    assert not admission.enter(place)
+    return place
 
 
 async def test_the_rate_of_a_key_is_kept_and_said() -> None:
@@ -361,10 +363,8 @@ def test_who_waits_longer_has_more_before_it_or_fewer_places() -> None:
     assert estimate_wait(ahead=9, slots=0, mean=0.5) == 5.0
 
 
-def waiter(key: str, skill: str = "echo") -> Waiter:
-    future: asyncio.Future[None] = asyncio.Future(loop=asyncio.new_event_loop())
-    future.get_loop().close()
-    return Waiter(key, skill, None, None, 0.0, 0.0, future)
+def waiter(key: str, skill: str = "echo") -> AdmissionSlot:
+    return Admission(capacity=1, queue=1).admit(Principal(key), replace(ECHO, id=skill), 0.0)
 
 
 def line_of(keys: str) -> AdmissionQueue:
@@ -455,10 +455,9 @@ async def test_a_queued_call_that_cannot_finish_any_more_is_not_started() -> Non
     await Calls.settle()
     # The call before it took ten seconds, and only nine are left.
     now[0] = 121.0
-    admission.leave(*held, seconds=10.0)
-    held = (Principal("k").name, ECHO.id)
-    await waiting
-    admission.leave(*held, seconds=10.0)
+    admission.leave(held, seconds=10.0)
+    held = await waiting
+    admission.leave(held, seconds=10.0)
     with pytest.raises(TooManyRequests, match="was not started: it was queued for 21 s, and the 9 s left") as caught:
         await short
     assert caught.value.details["limit"] == "deadline"

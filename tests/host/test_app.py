@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 from starlette.routing import Route
 
 from openskills.host.app import app, create_app
+from openskills.host.auth import Principal
 from openskills.host.http import Receive, Scope, Send
 from openskills.host.model import Call, Outcome, success_outcome
-from tests.host.hosting import served, settings_in
+from openskills.host.parts import HostOptions
+from tests.host.hosting import eventually, key_in, manifest, revoke_key, served, settings_in
 
 
 def check_normalised(answer: httpx2.Response) -> dict[str, Any]:
@@ -198,3 +201,42 @@ def test_the_host_serves_below_a_root_path(tmp_path: Path) -> None:
             assert client.get("/healthz").status_code == 200
             assert client.post("/skills/echo:invoke", json={"input": {"text": "a"}}).status_code == 200
             assert client.get("/openapi.json").json()["servers"] == [{"url": f"{host.url}/api"}]
+
+
+def test_an_error_while_something_of_a_revoked_key_is_ended_leaves_nothing_else_running(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    key_in(tmp_path, "bob")
+    ended: list[bool] = []
+    with served(tmp_path) as host:
+
+        async def fail(is_over: Callable[[object], bool]) -> None:
+            raise RuntimeError("a bug of the host")
+
+        async def end(is_over: Callable[[object], bool]) -> None:
+            ended.append(is_over(caller))
+
+        stored = revoke_key(settings_in(tmp_path).host_keys, "bob")
+        caller = Principal("bob", digest=stored.digest)
+        host.parts.on_revoke.insert(0, fail)
+        host.parts.on_revoke.append(end)
+        # The first error has not ended the loop.
+        eventually(lambda: ended.count(True) >= 2)
+    assert any(one.exc_info and "a bug of the host" in str(one.exc_info[1]) for one in caplog.records)
+
+
+def test_after_an_error_changes_of_skills_are_still_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    failed: list[str] = []
+
+    def fail() -> None:
+        if not failed:
+            failed.append("once")
+            raise RuntimeError("a bug of the host")
+
+    with served(tmp_path, options=HostOptions(watch=True)) as host:
+        host.parts.on_reload.append(fail)
+        manifest(tmp_path, "late")
+        eventually(lambda: bool(failed))
+        manifest(tmp_path, "later")
+        eventually(lambda: host.client.get("/skills/later").status_code == 200)
+    assert any(one.exc_info and "a bug of the host" in str(one.exc_info[1]) for one in caplog.records)

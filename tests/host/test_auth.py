@@ -24,7 +24,6 @@ from openskills.host.auth import (
     KeyRing,
     Principal,
     StoredKey,
-    add_key,
     create_key,
     digest_key,
     is_loopback,
@@ -32,7 +31,7 @@ from openskills.host.auth import (
 )
 from openskills.host.http import HttpRefusal
 from tests.host.exchanges import Sent
-from tests.host.hosting import echo, eventually, key_in, revoke_key, served, settings_in
+from tests.host.hosting import add_key, echo, eventually, key_in, revoke_key, served, settings_in
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -170,7 +169,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_key_says_who_calls_and_what_may_be_done(path: Path) -> None:
     key = added(path, "ci", scopes=("file_*", "echo"), rate_per_second=5.0, burst=7, concurrency=2)
-    principal = KeyRing.open(path, required=True).authenticate(f"Bearer {key}")
+    principal = KeyRing(path).authenticate(f"Bearer {key}")
     assert principal == Principal(
         "ci", ("file_*", "echo"), digest_key(key), rate_per_second=5.0, burst=7, concurrency=2
     )
@@ -178,7 +177,7 @@ def test_a_key_says_who_calls_and_what_may_be_done(path: Path) -> None:
 
 def test_the_word_bearer_may_be_written_in_any_way(path: Path) -> None:
     key = added(path)
-    ring = KeyRing.open(path, required=True)
+    ring = KeyRing(path)
     assert ring.authenticate(f"bearer {key}").name == ring.authenticate(f"BEARER  {key} ").name == "ci"
 
 
@@ -212,42 +211,42 @@ def test_without_scopes_said_everything_is_allowed() -> None:
 def test_what_is_not_a_key_is_refused_with_the_reason(path: Path, authorization: str | None, why: str) -> None:
     added(path)
     with pytest.raises(Unauthorized, match=why):
-        KeyRing.open(path, required=True).authenticate(authorization)
+        KeyRing(path).authenticate(authorization)
 
 
 def test_a_refusal_never_repeats_what_was_sent(path: Path) -> None:
     added(path)
     with pytest.raises(Unauthorized) as caught:
-        KeyRing.open(path, required=True).authenticate("Bearer osk_" + "b" * 43)
+        KeyRing(path).authenticate("Bearer osk_" + "b" * 43)
     assert "bbbb" not in f"{caught.value} {caught.value.details}"
 
 
 def test_where_keys_are_required_an_empty_ring_lets_nobody_in(path: Path) -> None:
     for where in (path, None):
         with pytest.raises(Unauthorized):
-            KeyRing.open(where, required=True).authenticate(None)
+            KeyRing(where).authenticate(None)
 
 
 def test_where_none_is_required_who_brings_none_is_anonymous(path: Path) -> None:
-    assert KeyRing.open(path).authenticate(None) is ANONYMOUS
-    assert KeyRing.open(path).authenticate("Bearer whatever") is ANONYMOUS
+    assert KeyRing(path).authenticate(None, required=False) is ANONYMOUS
+    assert KeyRing(path).authenticate("Bearer whatever", required=False) is ANONYMOUS
     key = added(path)
-    ring = KeyRing.open(path)
-    assert ring.authenticate(None) is ANONYMOUS
-    assert ring.authenticate(f"Bearer {key}").name == "ci"
+    ring = KeyRing(path)
+    assert ring.authenticate(None, required=False) is ANONYMOUS
+    assert ring.authenticate(f"Bearer {key}", required=False).name == "ci"
     with pytest.raises(Unauthorized, match="unknown API key"):
-        ring.authenticate("Bearer osk_" + "a" * 43)
+        ring.authenticate("Bearer osk_" + "a" * 43, required=False)
 
 
 def test_an_expired_key_is_refused(path: Path) -> None:
-    ring = KeyRing.open(path, required=True, every=0.0)
+    ring = KeyRing(path, every=0.0)
     with pytest.raises(Unauthorized, match="has expired"):
         ring.authenticate(f"Bearer {added(path, 'old', lifetime=0.0)}")
     assert ring.authenticate(f"Bearer {added(path, 'new', lifetime=3600.0)}").name == "new"
 
 
 def test_a_change_of_the_file_counts_as_soon_as_it_is_looked_at(path: Path) -> None:
-    ring = KeyRing.open(path, required=True, every=0.0)
+    ring = KeyRing(path, every=0.0)
     key = added(path)
     assert ring.authenticate(f"Bearer {key}").name == "ci"
     assert len(ring) == 1
@@ -265,7 +264,7 @@ def test_a_file_that_breaks_later_leaves_the_known_keys_and_is_said_once(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = added(path)
-    ring = KeyRing.open(path, required=True, every=0.0)
+    ring = KeyRing(path, every=0.0)
     path.write_text("{")
     with caplog.at_level(logging.WARNING):
         assert ring.authenticate(f"Bearer {key}").name == ring.authenticate(f"Bearer {key}").name == "ci"
@@ -276,12 +275,12 @@ def test_a_file_that_is_broken_from_the_start_is_an_error(path: Path) -> None:
     path.write_text("{")
     path.chmod(0o600)
     with pytest.raises(SkillError, match="invalid key file"):
-        KeyRing.open(path, required=True)
+        KeyRing(path)
 
 
 def test_the_file_is_not_looked_at_for_each_request(path: Path) -> None:
     key = added(path)
-    ring = KeyRing.open(path, required=True, every=3600.0)
+    ring = KeyRing(path, every=3600.0)
     assert ring.authenticate(f"Bearer {key}").name == "ci"
     revoke_key(path, "ci")
     assert ring.authenticate(f"Bearer {key}").name == "ci"
@@ -289,7 +288,7 @@ def test_the_file_is_not_looked_at_for_each_request(path: Path) -> None:
 
 def test_a_revoked_key_is_refused_soon(path: Path) -> None:
     key = added(path)
-    ring = KeyRing.open(path, required=True)
+    ring = KeyRing(path)
     assert ring.authenticate(f"Bearer {key}").name == "ci"
     revoke_key(path, "ci")
     deadline = time.monotonic() + 20
@@ -305,7 +304,7 @@ def test_a_revoked_key_is_refused_soon(path: Path) -> None:
 
 def gate(directory: Path, mode: str) -> Authenticator:
     path = settings_in(directory).host_keys
-    return Authenticator(KeyRing.open(path, required=True), KeyRing.open(path), mode)
+    return Authenticator(KeyRing(path), mode)
 
 
 def local(**headers: str) -> Sent:

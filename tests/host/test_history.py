@@ -26,7 +26,6 @@ from openskills.host.database import HOST_DATABASE
 from openskills.host.history import (
     MAX_CONTENT_BYTES,
     History,
-    HistoryWriter,
     RunFilter,
     RunRecord,
     delete_old_records,
@@ -38,6 +37,7 @@ from openskills.host.history import (
     select_records,
 )
 from openskills.sql import SqliteConnection, open_sqlite, select_rows
+from openskills.sync import run
 from tests.host.results import record, refused, succeeded
 from tests.long_form import LONG
 
@@ -217,10 +217,8 @@ def test_only_so_many_are_removed_at_once_that_nobody_waits_long(at: SqliteConne
 DAY = 24 * 60 * 60.0
 
 
-def writer(path: Path, *, max_pending: int = 100, keep_rows: int = 100_000, timeout: float = 30) -> HistoryWriter:
-    return HistoryWriter(
-        path, journal=path, keep_days=30, keep_rows=keep_rows, max_pending=max_pending, timeout=timeout
-    )
+def writer(path: Path, *, max_pending: int = 100, keep_rows: int = 100_000, timeout: float = 30) -> History:
+    return History(path, 30.0, keep_rows, max_pending=max_pending, timeout=timeout)
 
 
 def stored(path: Path) -> int:
@@ -239,24 +237,24 @@ def test_what_is_taken_is_written_without_being_asked_for(tmp_path: Path) -> Non
     path = tmp_path / "host.db"
     one = writer(path)
     for _ in range(10):
-        one.add(record())
+        one.record(record())
     until(lambda: stored(path) == 10)
-    one.add(record())
+    one.record(record())
     until(lambda: stored(path) == 11)
-    one.close()
-    assert one.lost == 0
+    run(one.close())
+    assert one.lost_count == 0
 
 
 def test_the_end_writes_what_waits_and_ends_the_thread(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
     one = writer(path, max_pending=10_000)
     for _ in range(2_500):
-        one.add(record())
-    one.close()
-    assert (stored(path), one.lost) == (2_500, 0)
+        one.record(record())
+    run(one.close())
+    assert (stored(path), one.lost_count) == (2_500, 0)
     assert not any(thread.name == "openskills-history" for thread in threading.enumerate())
-    one.add(record())
-    one.close()
+    one.record(record())
+    run(one.close())
     assert stored(path) == 2_501
 
 
@@ -265,21 +263,21 @@ def test_what_is_taken_while_the_thread_ends_is_written_too(tmp_path: Path) -> N
     one = writer(path, max_pending=100_000)
     taken = 0
     for _ in range(20):
-        one.add(record())
-        ending = threading.Thread(target=one.close)
+        one.record(record())
+        ending = threading.Thread(target=lambda: run(one.close()))
         ending.start()
         taken += 1
         while ending.is_alive():
-            one.add(record())
+            one.record(record())
             taken += 1
             time.sleep(0.0001)
         ending.join()
-    one.close()
-    assert (stored(path), one.lost) == (taken, 0)
+    run(one.close())
+    assert (stored(path), one.lost_count) == (taken, 0)
 
 
 def test_a_writer_that_was_given_nothing_touches_nothing(tmp_path: Path) -> None:
-    writer(tmp_path / "host.db").close()
+    run(writer(tmp_path / "host.db").close())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -288,10 +286,10 @@ def test_more_than_may_wait_is_lost_and_counted_while_nobody_is_kept_waiting(tmp
     one = writer(path, max_pending=20)
     with closing(open_sqlite(path, HOST_DATABASE, timeout=30)) as other, other.transaction():
         for _ in range(50):
-            one.add(record())
-        assert one.lost >= 1
-    one.close()
-    assert stored(path) + one.lost == 50
+            one.record(record())
+        assert one.lost_count >= 1
+    run(one.close())
+    assert stored(path) + one.lost_count == 50
     assert stored(path) >= 20
 
 
@@ -300,13 +298,13 @@ def test_a_disk_that_comes_back_loses_nothing(tmp_path: Path, caplog: pytest.Log
     (tmp_path / "place").write_text("in the way")
     one = writer(path)
     with caplog.at_level(logging.WARNING, "openskills.host"):
-        one.add(record())
+        one.record(record())
         until(lambda: bool(caplog.records))
         (tmp_path / "place").unlink()
-        one.add(record())
+        one.record(record())
         until(lambda: path.exists() and stored(path) == 2)
-    one.close()
-    assert one.lost == 0
+    run(one.close())
+    assert one.lost_count == 0
 
 
 def test_a_disk_that_stays_away_is_said_once_and_what_waited_is_counted(
@@ -316,10 +314,10 @@ def test_a_disk_that_stays_away_is_said_once_and_what_waited_is_counted(
     one = writer(tmp_path / "place" / "host.db", max_pending=5)
     with caplog.at_level(logging.WARNING, "openskills.host"):
         for _ in range(8):
-            one.add(record())
+            one.record(record())
         until(lambda: bool(caplog.records))
-        one.close()
-    assert one.lost == 8
+        run(one.close())
+    assert one.lost_count == 8
     (said,) = caplog.records
     assert "cannot write the history" in said.getMessage()
     assert "cannot be used" in said.getMessage()
@@ -329,8 +327,8 @@ def test_old_rows_are_removed_while_new_ones_come(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
     one = writer(path, keep_rows=5)
     for age in (40 * DAY, 31 * DAY, 29 * DAY, *[0.0] * 8):
-        one.add(record(began=time.time() - age))
-    one.close()
+        one.record(record(began=time.time() - age))
+    run(one.close())
     assert stored(path) == 5
 
 

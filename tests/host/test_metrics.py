@@ -15,6 +15,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from openskills.errors import UnknownSkill
+from openskills.host.auth import ANONYMOUS
 from openskills.host.metrics import (
     BUCKET_BOUNDS,
     CONTENT_TYPE,
@@ -25,9 +26,20 @@ from openskills.host.metrics import (
     merge_counters,
     render_exposition,
 )
-from openskills.host.model import Failure, failure_outcome, normalize_outcome
+from openskills.host.model import Failure, InvokeResult, Registration, failure_outcome, normalize_outcome
+from openskills.host.service import Invocation, InvokeRequest
 from tests.host.hosting import served
 from tests.host.results import refused, succeeded
+
+
+def start(metrics: Metrics, skill: str = "echo") -> None:
+    asked = InvokeRequest(skill, {}, "t", ANONYMOUS, 0.0)
+    metrics.on_start(Registration(skill, "inproc", "x:y", "1"), asked)
+
+
+def end(metrics: Metrics, result: InvokeResult, *, known: bool = True, request: bytes = b"", body: bytes = b"") -> None:
+    registration = Registration(result.skill_id, "inproc", "x:y", "1") if known else None
+    metrics.on_end(Invocation(0.0, result, body, "me", registration, request))
 
 
 def part(*, at: float | None = None, in_flight: dict[str, int] | None = None, waiting: int = 0) -> dict[str, Any]:
@@ -118,8 +130,8 @@ def test_a_host_that_has_done_nothing_has_its_names_all_the_same() -> None:
 def test_invocations_are_counted_by_skill_runner_and_code() -> None:
     metrics = Metrics()
     for result in (succeeded(), succeeded(), refused()):
-        metrics.record_start("echo")
-        metrics.record_end(result, "inproc", bytes_in=10, bytes_out=20)
+        start(metrics)
+        end(metrics, result, request=b"x" * 10, body=b"x" * 20)
     found = samples_exposition(metrics.render())
     assert found["openskills_invocations_total", ("echo", "inproc", "200")] == 2.0
     assert found["openskills_invocations_total", ("echo", "inproc", "400")] == 1.0
@@ -133,8 +145,8 @@ def test_invocations_are_counted_by_skill_runner_and_code() -> None:
 def test_what_is_under_way_is_seen() -> None:
     metrics = Metrics()
     for skill in ("echo", "echo", "sum"):
-        metrics.record_start(skill)
-    metrics.record_end(succeeded("echo"), "inproc")
+        start(metrics, skill)
+    end(metrics, succeeded("echo"))
     found = samples_exposition(metrics.render())
     assert found["openskills_in_flight", ("echo",)] == found["openskills_in_flight", ("sum",)] == 1.0
 
@@ -142,7 +154,7 @@ def test_what_is_under_way_is_seen() -> None:
 def test_skills_that_do_not_exist_make_one_series_together() -> None:
     metrics = Metrics()
     for number in range(500):
-        metrics.record_end(refused(f"no-{number}", error=UnknownSkill(f"no-{number}")), "")
+        end(metrics, refused(f"no-{number}", error=UnknownSkill(f"no-{number}")), known=False)
     counts = {
         key: value
         for key, value in samples_exposition(metrics.render()).items()
@@ -154,12 +166,12 @@ def test_skills_that_do_not_exist_make_one_series_together() -> None:
 def test_skills_that_come_and_go_do_not_make_series_without_end() -> None:
     metrics = Metrics()
     for number in range(1_500):
-        metrics.record_end(succeeded(f"skill-{number}"), "inproc")
+        end(metrics, succeeded(f"skill-{number}"))
     found = samples_exposition(metrics.render())
     skills = {labels[0] for name, labels in found if name == "openskills_invocations_total"}
     assert len(skills) == 1_001
     assert found["openskills_invocations_total", ("other", "inproc", "200")] == 500.0
-    metrics.record_end(succeeded("skill-7"), "inproc")
+    end(metrics, succeeded("skill-7"))
     assert samples_exposition(metrics.render())["openskills_invocations_total", ("skill-7", "inproc", "200")] == 2.0
 
 
@@ -167,9 +179,7 @@ def test_a_code_that_is_none_makes_no_series_of_its_own() -> None:
     metrics = Metrics()
     for code in (0, -5, 99_999, 600):
         outcome = failure_outcome(Failure(code, "whatever"))
-        metrics.record_end(
-            normalize_outcome(outcome, skill_id="x", trace_id="t", latency_ms=1.0, version="1"), "inproc"
-        )
+        end(metrics, normalize_outcome(outcome, skill_id="x", trace_id="t", latency_ms=1.0, version="1"))
     assert samples_exposition(metrics.render())["openskills_invocations_total", ("x", "inproc", "other")] == 4.0
 
 
@@ -189,11 +199,11 @@ def test_the_line_and_who_was_sent_away_are_counted() -> None:
 
 def test_with_several_workers_any_of_them_answers_for_all(tmp_path: Path) -> None:
     first, second = Metrics(tmp_path), Metrics(tmp_path)
-    first.record_start("echo")
-    first.record_end(succeeded(), "inproc")
-    first.record_start("echo")
+    start(first)
+    end(first, succeeded())
+    start(first)
     first.close()
-    second.record_end(succeeded(), "inproc")
+    end(second, succeeded())
     found = samples_exposition(second.render())
     assert found["openskills_invocations_total", ("echo", "inproc", "200")] == 2.0
     # A worker that has ended has nothing under way.

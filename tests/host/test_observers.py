@@ -29,7 +29,6 @@ from openskills.host.model import (
 from openskills.host.observers import (
     AccessLog,
     HistoryObserver,
-    MetricsObserver,
     format_line,
 )
 from openskills.host.service import Invocation, InvocationObserver, InvokeRequest
@@ -155,7 +154,7 @@ def ended(*, fails: bool = False, known: bool = True) -> Invocation:
 async def test_a_line_a_number_and_a_row_say_the_same(tmp_path: Path) -> None:
     sink = io.BytesIO()
     log, metrics, history = AccessLog(sink), Metrics(), History(tmp_path / "host.db")
-    books: list[InvocationObserver] = [log, MetricsObserver(metrics), HistoryObserver(history)]
+    books: list[InvocationObserver] = [log, metrics, HistoryObserver(history)]
     for book in books:
         book.on_start(ECHO, ASKED)
         book.on_end(ended(fails=True))
@@ -180,17 +179,16 @@ async def test_a_line_a_number_and_a_row_say_the_same(tmp_path: Path) -> None:
 
 def test_what_found_no_skill_is_counted_as_one_kind_whatever_was_asked_for() -> None:
     metrics = Metrics()
-    MetricsObserver(metrics).on_end(ended(fails=True, known=False))
+    metrics.on_end(ended(fails=True, known=False))
     assert b'skill="unknown"' in metrics.render()
     assert b'skill="echo"' not in metrics.render()
 
 
 def test_a_call_under_another_form_of_the_id_is_counted_with_the_registration() -> None:
     metrics = Metrics()
-    book = MetricsObserver(metrics)
     refused = replace(ended(fails=True), result=replace(ended(fails=True).result, skill_id="Echo-"))
-    book.on_start(ECHO, ASKED)
-    book.on_end(refused)
+    metrics.on_start(ECHO, ASKED)
+    metrics.on_end(refused)
     assert b'skill="echo"' in metrics.render()
     assert b"openskills_in_flight{" not in metrics.render()
 

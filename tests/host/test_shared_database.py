@@ -24,7 +24,6 @@ from openskills.host.database import (
     DatabasePlace,
     open_connection,
     parse_postgres_url,
-    to_postgres_profile,
 )
 from openskills.host.history import History, RunFilter, insert_records, select_records
 from openskills.host.idempotency import IdempotencyClaim, IdempotencyStore, IdempotentResponse
@@ -405,7 +404,7 @@ async def test_while_the_server_is_down_everybody_is_told_and_afterwards_it_work
 
 
 def test_a_newer_database_is_left_alone(address: PostgresUrl) -> None:
-    profile = to_postgres_profile(HOST_DATABASE)
+    profile = HOST_DATABASE
     newer = PostgresHandle(address, replace(profile, steps=(*profile.steps, ("CREATE TABLE later (x TEXT)",))))
     assert newer.use(lambda at: at.execute("SELECT count(*) FROM later").rows) == [(0,)]
     newer.close()
@@ -417,7 +416,7 @@ def test_a_newer_database_is_left_alone(address: PostgresUrl) -> None:
 
 def test_a_wrong_password_is_not_repeated(postgres_server: PostgresServer) -> None:
     address = parse_postgres_url(postgres_server.url(password="not-this-one"), "url")
-    handle = PostgresHandle(address, to_postgres_profile(HOST_DATABASE))
+    handle = PostgresHandle(address, HOST_DATABASE)
     with pytest.raises(SkillError, match="check the user name and the password") as caught:
         handle.use(lambda at: at.execute("SELECT 1"))
     assert "not-this-one" not in str(caught.value)
@@ -429,7 +428,7 @@ def test_a_wrong_password_is_not_repeated(postgres_server: PostgresServer) -> No
 @pytest.mark.parametrize("option", ["sslmode=not-this-one", "target_session_attrs=not-this-one"])
 def test_an_invalid_option_of_the_url_is_refused_and_not_repeated(option: str) -> None:
     address = parse_postgres_url(f"postgresql://user:secret@127.0.0.1:1/x?{option}", "url")
-    handle = PostgresHandle(address, to_postgres_profile(HOST_DATABASE))
+    handle = PostgresHandle(address, HOST_DATABASE)
     with pytest.raises(InvalidArgument, match="has an invalid URL") as caught:
         handle.use(lambda at: at.execute("SELECT 1"))
     assert "not-this-one" not in str(caught.value)

@@ -14,7 +14,7 @@ import pytest
 from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import Scope
 from openskills.errors import InvalidArgument, SkillError
-from openskills.host.auth import add_key, create_key
+from openskills.host.auth import create_key
 from openskills.host.database import HOST_DATABASE, Database, parse_postgres_url
 from openskills.host.history import History, RunFilter
 from openskills.host.keys import open_key_store
@@ -27,6 +27,7 @@ from openskills.session.open import open_session_store
 from openskills.session.store import SessionKey
 from openskills.settings import Settings
 from openskills.sql import open_sqlite
+from tests.host.hosting import add_key
 from tests.host.results import record, refused, succeeded
 from tests.host.test_runs import until_ended
 from tests.host.test_skills import stage

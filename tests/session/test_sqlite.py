@@ -31,10 +31,10 @@ from openskills.session.events import new_event
 from openskills.session.sqlite import SESSION_DATABASE, SESSION_MIGRATIONS, SqliteSessionStore
 from openskills.session.store import SessionKey, advance_head
 from openskills.sql import (
+    DatabaseThreads,
     MigrationStep,
     SqliteConnection,
     SqliteHandle,
-    SqliteThread,
     find_missing_steps,
     open_sqlite,
 )
@@ -50,8 +50,8 @@ def open_database(
     return open_sqlite(path, replace(SESSION_DATABASE, steps=steps), timeout=timeout)
 
 
-def open_thread(path: Path, *, timeout: float) -> SqliteThread:
-    return SqliteThread(lambda: SqliteHandle(path, SESSION_DATABASE, timeout))
+def open_thread(path: Path, *, timeout: float) -> DatabaseThreads[SqliteConnection]:
+    return DatabaseThreads(lambda: SqliteHandle(path, SESSION_DATABASE, timeout))
 
 
 def test_making_one_touches_nothing(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def _use_sessions(settings: Settings, work: "Callable[[ConsoleSessions], Awaitab
     from openskills.host.keys import open_key_store
 
     async def use() -> T:
-        keys, ring = open_key_store(settings), KeyRing.open(None)
+        keys, ring = open_key_store(settings), KeyRing(None)
         store = ConsoleSessions(find_database(settings), ring)
         try:
             ring.update(await keys.list())

@@ -188,32 +188,65 @@ def estimate_wait(ahead: int, slots: int, mean: float) -> float:
     return (ahead + 1) * mean / max(slots, 1)
 
 
-@dataclass(eq=False, slots=True)
-class Waiter:
-    """A queued call; its future `turn` is done when it may start or is rejected."""
+class AdmissionSlot:
+    """A slot for one call, an async context manager around it.
 
-    key: str
-    skill: str
-    key_limit: int | None
-    skill_limit: int | None
-    deadline: float
-    since: float
+    While the call is queued, the future `turn` is done when it may start or is rejected.
+    """
+
+    __slots__ = (
+        *("_admission", "_entered", "_principal", "deadline", "key", "key_limit", "since", "skill", "skill_limit"),
+        *("timer", "turn"),
+    )
     turn: "asyncio.Future[None]"
-    timer: asyncio.TimerHandle | None = None
+
+    def __init__(
+        self, admission: "Admission", principal: LimitedKey, registration: Registration, deadline: float
+    ) -> None:
+        self._admission = admission
+        self._entered = 0.0
+        self._principal = principal
+        self.key = principal.name
+        self.skill = registration.id
+        self.key_limit = admission.share_limit(principal.concurrency)
+        self.skill_limit = admission.share_limit(registration.limits.concurrency)
+        self.deadline = deadline
+        self.since = 0.0
+        self.timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> "AdmissionSlot":
+        if self._principal.rate_per_second is not None:
+            await self._admission.take_call_token(self._principal)
+        if self._admission.enter(self):
+            try:
+                await self.turn
+            except asyncio.CancelledError:
+                self._admission.abandon(self)
+                raise
+        self._entered = asyncio.get_running_loop().time()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        held = asyncio.get_running_loop().time() - self._entered
+        # Cancelled calls are not representative.
+        measured = None if kind is not None and issubclass(kind, asyncio.CancelledError) else held
+        self._admission.leave(self, measured)
 
 
 class AdmissionQueue:
     """The queued calls of all keys; keys are served round-robin."""
 
     def __init__(self) -> None:
-        self._lines: OrderedDict[str, deque[Waiter]] = OrderedDict()
+        self._lines: OrderedDict[str, deque[AdmissionSlot]] = OrderedDict()
         self._skills: dict[str, int] = {}
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
-    def __iter__(self) -> Iterator[Waiter]:
+    def __iter__(self) -> Iterator[AdmissionSlot]:
         return (waiter for line in self._lines.values() for waiter in line)
 
     def count_key(self, key: str) -> int:
@@ -227,13 +260,13 @@ class AdmissionQueue:
         mine = self.count_key(key)
         return mine + sum(min(len(line), mine + 1) for other, line in self._lines.items() if other != key)
 
-    def add(self, waiter: Waiter) -> None:
+    def add(self, waiter: AdmissionSlot) -> None:
         """Append a call to those of its key."""
         self._lines.setdefault(waiter.key, deque()).append(waiter)
         self._skills[waiter.skill] = self._skills.get(waiter.skill, 0) + 1
         self._length += 1
 
-    def remove(self, waiter: Waiter) -> bool:
+    def remove(self, waiter: AdmissionSlot) -> bool:
         """Remove a call; returns whether it was queued."""
         line = self._lines.get(waiter.key)
         if line is None or waiter not in line:
@@ -247,7 +280,7 @@ class AdmissionQueue:
         self._length -= 1
         return True
 
-    def pop_next(self, may_go: Callable[[Waiter], bool]) -> Waiter | None:
+    def pop_next(self, may_go: Callable[[AdmissionSlot], bool]) -> AdmissionSlot | None:
         """Remove and return the next call that `may_go`, or None."""
         for key, line in self._lines.items():
             for waiter in line:
@@ -257,7 +290,7 @@ class AdmissionQueue:
                     return waiter
         return None
 
-    def find_displaceable(self, unless: str) -> Waiter | None:
+    def find_displaceable(self, unless: str) -> AdmissionSlot | None:
         """The newest call of the key with the longest queue, if that is at least two calls longer than `unless` has."""
         longest = max(self._lines.values(), key=len, default=None)
         if longest is None or len(longest) <= self.count_key(unless) + 1:
@@ -327,7 +360,7 @@ class Admission:
         """How many calls of a key run in this worker, and how many wait."""
         return self._of_key.get(key, 0), self._line.count_key(key)
 
-    def admit(self, principal: LimitedKey, registration: Registration, deadline: float) -> "AdmissionSlot":
+    def admit(self, principal: LimitedKey, registration: Registration, deadline: float) -> AdmissionSlot:
         """An async context manager around a call. `deadline` is a time of the loop.
 
         Raises `TooManyRequests` with `limit` (which one it was) and `retry_after` (seconds) in its details.
@@ -358,49 +391,47 @@ class Admission:
             message = f"rate limit of the key {principal.name!r} exceeded: {principal.rate_per_second:g} calls a second"
             raise self._build_refusal("rate", message, wait)
 
-    def enter(self, place: "AdmissionSlot") -> Waiter | None:
-        """Take a slot and return None, or join the queue. Raises `TooManyRequests`."""
-        key, skill = place.principal.name, place.registration.id
-        key_limit = self._optional_share(place.principal.concurrency)
-        skill_limit = self._optional_share(place.registration.limits.concurrency)
-        if self._has_capacity(key, key_limit, skill, skill_limit):
-            self._grant(key, skill, 0.0)
-            return None
-        loop = asyncio.get_running_loop()
-        waiter = Waiter(key, skill, key_limit, skill_limit, place.deadline, self._now(), loop.create_future())
-        self._check_deadline(waiter)
-        self._make_room(waiter)
-        self._line.add(waiter)
-        self._set_timer(waiter)
+    def enter(self, slot: AdmissionSlot) -> bool:
+        """Take a slot and return False, or join the queue. Raises `TooManyRequests`."""
+        if self._has_capacity(slot):
+            self._grant(slot, 0.0)
+            return False
+        slot.since = self._now()
+        slot.turn = asyncio.get_running_loop().create_future()
+        self._check_deadline(slot)
+        self._make_room(slot)
+        self._line.add(slot)
+        self._set_timer(slot)
         self._notify_queue_length()
-        return waiter
+        return True
 
-    def leave(self, key: str, skill: str, seconds: float | None) -> None:
+    def leave(self, slot: AdmissionSlot, seconds: float | None) -> None:
         """Release a slot after `seconds` of work (None if not measured), and start queued calls."""
         if seconds is not None:
-            self._times.record(skill, seconds)
+            self._times.record(slot.skill, seconds)
         self.active_count -= 1
-        _decrement(self._of_key, key)
-        _decrement(self._of_skill, skill)
+        _decrement(self._of_key, slot.key)
+        _decrement(self._of_skill, slot.skill)
         self._start_waiters()
 
-    def abandon(self, waiter: Waiter) -> None:
+    def abandon(self, waiter: AdmissionSlot) -> None:
         """Remove a cancelled call from the queue, or release the slot that it has just got."""
         if waiter.timer is not None:
             waiter.timer.cancel()
         if self._line.remove(waiter):
             self._notify_queue_length()
         elif waiter.turn.done() and not waiter.turn.cancelled() and waiter.turn.exception() is None:
-            self.leave(waiter.key, waiter.skill, None)
+            self.leave(waiter, None)
+
+    def share_limit(self, limit: int | None) -> int | None:
+        """The part of this worker of a limit."""
+        return None if limit is None else self._worker_share(limit)
 
     def _now(self) -> float:
         return (self._clock or asyncio.get_running_loop().time)()
 
     def _worker_share(self, limit: int) -> int:
         return max(math.ceil(limit * self._share), 1)
-
-    def _optional_share(self, limit: int | None) -> int | None:
-        return None if limit is None else self._worker_share(limit)
 
     def _bucket(self, principal: LimitedKey) -> TokenBucket | None:
         if principal.rate_per_second is None:
@@ -413,21 +444,21 @@ class Admission:
             found = self._buckets[principal.name] = TokenBucket(rate, burst, self._now())
         return found
 
-    def _has_capacity(self, key: str, key_limit: int | None, skill: str, skill_limit: int | None) -> bool:
+    def _has_capacity(self, slot: AdmissionSlot) -> bool:
         return (
             self.active_count < self._capacity
-            and (key_limit is None or self._of_key.get(key, 0) < key_limit)
-            and (skill_limit is None or self._of_skill.get(skill, 0) < skill_limit)
+            and (slot.key_limit is None or self._of_key.get(slot.key, 0) < slot.key_limit)
+            and (slot.skill_limit is None or self._of_skill.get(slot.skill, 0) < slot.skill_limit)
         )
 
-    def _can_start(self, one: Waiter) -> bool:
+    def _can_start(self, one: AdmissionSlot) -> bool:
         # A cancelled call removes itself a moment later.
-        return not one.turn.done() and self._has_capacity(one.key, one.key_limit, one.skill, one.skill_limit)
+        return not one.turn.done() and self._has_capacity(one)
 
-    def _grant(self, key: str, skill: str, waited: float) -> None:
+    def _grant(self, slot: AdmissionSlot, waited: float) -> None:
         self.active_count += 1
-        self._of_key[key] = self._of_key.get(key, 0) + 1
-        self._of_skill[skill] = self._of_skill.get(skill, 0) + 1
+        self._of_key[slot.key] = self._of_key.get(slot.key, 0) + 1
+        self._of_skill[slot.skill] = self._of_skill.get(slot.skill, 0) + 1
         if self._observer is not None:
             self._observer.on_admit(waited)
 
@@ -440,11 +471,11 @@ class Admission:
             if self._latest_start(waiter) < self._now():
                 waiter.turn.set_exception(self._deadline_error(waiter))
                 continue
-            self._grant(waiter.key, waiter.skill, self._now() - waiter.since)
+            self._grant(waiter, self._now() - waiter.since)
             waiter.turn.set_result(None)
         self._notify_queue_length()
 
-    def _estimate(self, waiter: Waiter) -> float:
+    def _estimate(self, waiter: AdmissionSlot) -> float:
         """Estimated seconds until another call like this could start."""
         line, times = self._line, self._times
         waits = [estimate_wait(line.count_ahead(waiter.key), self._capacity, times.mean())]
@@ -454,13 +485,13 @@ class Admission:
             waits.append(estimate_wait(line.count_skill(waiter.skill), waiter.skill_limit, times.mean(waiter.skill)))
         return max(waits)
 
-    def _check_deadline(self, waiter: Waiter) -> None:
+    def _check_deadline(self, waiter: AdmissionSlot) -> None:
         wait = self._estimate(waiter)
         if waiter.since + wait + self._times.mean(waiter.skill) > waiter.deadline:
             message = f"{self.queue_length} calls are queued; this one would not be served before its deadline"
             raise self._build_refusal("too_late", message, wait)
 
-    def _make_room(self, waiter: Waiter) -> None:
+    def _make_room(self, waiter: AdmissionSlot) -> None:
         if self.queue_length < self._queue:
             return
         displaced = self._line.find_displaceable(unless=waiter.key)
@@ -470,21 +501,21 @@ class Admission:
         message = f"the key {displaced.key!r} has too many queued calls; this one was displaced by another key"
         self._reject(displaced, self._build_refusal("displaced", message, self._estimate(displaced)))
 
-    def _latest_start(self, waiter: Waiter) -> float:
+    def _latest_start(self, waiter: AdmissionSlot) -> float:
         """When a queued call has to start to finish before its deadline, if it takes as long as others did."""
         return waiter.deadline - self._times.mean(waiter.skill)
 
-    def _set_timer(self, waiter: Waiter) -> None:
+    def _set_timer(self, waiter: AdmissionSlot) -> None:
         waiter.timer = asyncio.get_running_loop().call_at(self._latest_start(waiter), self._expire, waiter)
 
-    def _expire(self, waiter: Waiter) -> None:
+    def _expire(self, waiter: AdmissionSlot) -> None:
         if self._latest_start(waiter) > self._now():
             # Calls have become faster meanwhile.
             self._set_timer(waiter)
         else:
             self._reject(waiter, self._deadline_error(waiter))
 
-    def _deadline_error(self, waiter: Waiter) -> TooManyRequests:
+    def _deadline_error(self, waiter: AdmissionSlot) -> TooManyRequests:
         now, usual = self._now(), self._times.mean(waiter.skill)
         message = (
             f"the call was not started: it was queued for {now - waiter.since:.3g} s, and the "
@@ -492,7 +523,7 @@ class Admission:
         )
         return self._build_refusal("deadline", message, self._estimate(waiter))
 
-    def _reject(self, waiter: Waiter, error: TooManyRequests) -> None:
+    def _reject(self, waiter: AdmissionSlot, error: TooManyRequests) -> None:
         if waiter.timer is not None:
             waiter.timer.cancel()
         if self._line.remove(waiter) and not waiter.turn.done():
@@ -508,46 +539,6 @@ class Admission:
     def _notify_queue_length(self) -> None:
         if self._observer is not None:
             self._observer.on_queue_change(self.queue_length)
-
-
-class AdmissionSlot:
-    """A slot for one call. `waited` is how many seconds the call was queued."""
-
-    __slots__ = ("_admission", "_entered", "deadline", "principal", "registration", "waited")
-
-    def __init__(
-        self, admission: Admission, principal: LimitedKey, registration: Registration, deadline: float
-    ) -> None:
-        self._admission = admission
-        self._entered = 0.0
-        self.principal = principal
-        self.registration = registration
-        self.deadline = deadline
-        self.waited = 0.0
-
-    async def __aenter__(self) -> "AdmissionSlot":
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        if self.principal.rate_per_second is not None:
-            await self._admission.take_call_token(self.principal)
-        waiter = self._admission.enter(self)
-        if waiter is not None:
-            try:
-                await waiter.turn
-            except asyncio.CancelledError:
-                self._admission.abandon(waiter)
-                raise
-        self._entered = loop.time()
-        self.waited = self._entered - began
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        held = asyncio.get_running_loop().time() - self._entered
-        # Cancelled calls are not representative.
-        measured = None if kind is not None and issubclass(kind, asyncio.CancelledError) else held
-        self._admission.leave(self.principal.name, self.registration.id, measured)
 
 
 def _decrement(counts: dict[str, int], name: str) -> None:

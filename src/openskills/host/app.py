@@ -6,9 +6,9 @@ cost more than the invocation itself.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -34,38 +34,7 @@ from openskills.host.mcp import McpRoute
 from openskills.host.parts import HostOptions, HostParts, open_parts
 from openskills.host.publication import PublishedSkills, publish_route
 from openskills.host.registry.reload import follow_changes, prepare_all, reload_on_hangup, watch
-from openskills.host.routes import (
-    AuthenticatedRoute,
-    PublicRoute,
-    RouteHandler,
-    answer_approval,
-    compare_two_runs,
-    download_file,
-    export_tools,
-    handle_conversation,
-    handle_conversations,
-    handle_run,
-    handle_workspace_file,
-    healthz,
-    list_models,
-    list_requests,
-    list_runs,
-    list_skills,
-    list_workspace_files,
-    readyz,
-    send_message,
-    serve_console,
-    show_docs,
-    show_metrics,
-    show_openapi,
-    show_request,
-    show_run_series,
-    show_screen,
-    show_skill,
-    start_command,
-    stream_conversation,
-    stream_run_events,
-)
+from openskills.host.routes import ROUTES, PublicRoute, define_route
 from openskills.host.runners.table import Runners
 from openskills.host.service import RunnerTable
 from openskills.host.skills import ORPHAN_SECONDS, SkillStore
@@ -73,7 +42,8 @@ from openskills.host.vendors.api import VendorApi
 from openskills.settings import Settings
 from openskills.version import __version__
 
-_KEY_CHECK_INTERVAL = 1.0
+T = TypeVar("T")
+_CHORE_PAUSE = 1.0
 _log = logging.getLogger("openskills.host")
 
 RunnerFactory = Callable[[Settings], RunnerTable]
@@ -136,49 +106,17 @@ def create_app(
         exception_handlers={HTTPException: _handle_http_exception, Exception: _handle_error},
     )
     app.router.routes += [
-        Route("/healthz", PublicRoute(healthz), methods=["GET"]),
-        Route("/readyz", PublicRoute(readyz), methods=["GET"]),
-        _route("/metrics", show_metrics, "GET"),
-        _route("/skills", list_skills, "GET"),
-        _route("/skills/{skill_id}", show_skill, "GET"),
-        _route("/runs", list_runs, "GET"),
-        _route("/runs/series", show_run_series, "GET"),
-        _route("/runs/compare", compare_two_runs, "GET"),
-        _route("/runs/{run_id}", handle_run),
-        _route("/runs/{run_id}/events", stream_run_events, "GET"),
-        _route("/models", list_models, "GET"),
-        _route("/conversations", handle_conversations, "GET", "POST"),
-        _route("/conversations/{conversation_id}", handle_conversation),
-        _route("/conversations/{conversation_id}/messages", send_message, "POST"),
-        _route("/conversations/{conversation_id}/events", stream_conversation, "GET"),
-        _route("/conversations/{conversation_id}/approvals/{approval_id}", answer_approval, "POST"),
-        _route("/conversations/{conversation_id}/requests", list_requests, "GET"),
-        _route("/conversations/{conversation_id}/requests/{number}", show_request, "GET"),
-        _route("/conversations/{conversation_id}/files/{name:path}", download_file, "GET"),
-        _route("/runs/{run_id}/screen", show_screen, "GET"),
-        _route("/workspaces", show_workspaces, "GET"),
-        _route("/workspaces/{name}", delete_workspace, "DELETE"),
-        _route("/workspaces/{name}/commands", start_command, "POST"),
-        _route("/workspaces/{name}/files", list_workspace_files, "GET"),
-        _route("/workspaces/{name}/files/{path:path}", handle_workspace_file, "GET", "PUT", "DELETE"),
-        _route("/openapi.json", show_openapi, "GET"),
-        Route("/docs", PublicRoute(show_docs), methods=["GET"]),
-        _route("/tools", export_tools, "GET"),
-        _route("/mcp", McpRoute().handle),
+        *ROUTES,
+        define_route("/workspaces", show_workspaces, "GET"),
+        define_route("/workspaces/{name}", delete_workspace, "DELETE"),
+        define_route("/mcp", McpRoute().handle),
         Route("/v1/{path:path}", VendorApi()),
         *_list_published_routes(PublishedSkills()),
-        _route("/catalog", list_catalog, "GET"),
-        _route("/catalog/{name:path}", describe_catalog_skill, "GET"),
-        _route("/admin/{path:path}", handle_admin),
-        Route("/", PublicRoute(serve_console)),
-        Route("/console/{path:path}", PublicRoute(serve_console)),
+        define_route("/catalog", list_catalog, "GET"),
+        define_route("/catalog/{name:path}", describe_catalog_skill, "GET"),
+        define_route("/admin/{path:path}", handle_admin),
     ]
     return app
-
-
-def _route(path: str, handler: RouteHandler, *methods: str) -> Route:
-    """A route that needs authentication; without methods its handler checks them."""
-    return Route(path, AuthenticatedRoute(handler), methods=methods or None)
 
 
 def _list_published_routes(published: PublishedSkills) -> list[Route]:
@@ -204,27 +142,8 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
     """Serve requests while the block runs."""
     assert isinstance(app, SkillHostApp)  # noqa: S101 - created above
     app.state.parts = parts
-    app.actions = SkillActions(
-        parts.host,
-        parts.authenticator,
-        parts.idempotency,
-        parts.runs,
-        max_body=parts.settings.host_max_body,
-        body_timeout=parts.options.body_seconds,
-        ping=parts.options.ping_seconds,
-    )
-    chores = [asyncio.create_task(prepare_all(parts)), asyncio.create_task(_remove_leftovers())]
-    if parts.options.supervisor is not None:
-        chores.append(asyncio.create_task(exit_with_supervisor(parts.options.supervisor)))
-    chores.append(asyncio.create_task(_end_invalid(parts)))
-    if parts.uploads is not None:
-        chores.append(asyncio.create_task(_sweep_uploads(parts.uploads)))
-    if parts.options.preload and parts.console is not None:
-        chores.append(asyncio.create_task(parts.console.preload()))
-    if parts.options.watch:
-        chores.append(asyncio.create_task(watch(parts)))
-    if parts.database.is_shared:
-        chores.append(asyncio.create_task(follow_changes(parts)))
+    app.actions = SkillActions(parts)
+    chores = [asyncio.create_task(chore) for chore in _list_chores(parts)]
     try:
         options = parts.options
         draining = drain_on_signals(parts.host, options.grace, parts.shutdown.set, delay=options.drain_delay)
@@ -240,10 +159,32 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
         await asyncio.wait(chores)
 
 
-async def _end_invalid(parts: HostParts) -> None:
+def _list_chores(parts: HostParts) -> Iterator[Coroutine[Any, Any, None]]:
+    """What a host does in the background."""
+    options = parts.options
+    yield prepare_all(parts)
+    yield _remove_leftovers()
+    yield _keep_running(HostParts.end_invalid, parts)
+    if options.supervisor is not None:
+        yield exit_with_supervisor(options.supervisor)
+    if parts.uploads is not None:
+        yield _keep_running(_sweep_uploads, parts.uploads)
+    if options.preload and parts.console is not None:
+        yield parts.console.preload()
+    if options.watch:
+        yield _keep_running(watch, parts)
+    if parts.database.is_shared:
+        yield _keep_running(follow_changes, parts)
+
+
+async def _keep_running(chore: Callable[[T], Awaitable[None]], argument: T) -> None:
+    """Do a chore again and again, also after an unexpected error: without some of them, revoked keys stay valid."""
     while True:
-        await asyncio.sleep(_KEY_CHECK_INTERVAL)
-        await parts.end_invalid()
+        try:
+            await chore(argument)
+        except Exception:  # noqa: BLE001 - it is logged
+            _log.exception("a background task has failed; it starts again in %g s", _CHORE_PAUSE)
+        await asyncio.sleep(_CHORE_PAUSE)
 
 
 async def _remove_leftovers() -> None:

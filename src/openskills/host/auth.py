@@ -4,7 +4,6 @@ The file contains a SHA-256 of each key. A key has 256 random bits, so a plain h
 """
 
 import hashlib
-import hmac
 import json
 import logging
 import re
@@ -12,7 +11,6 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -94,17 +92,6 @@ def read_keys(path: Path) -> tuple[StoredKey, ...]:
         raise SkillError(message, path=str(path)) from error
 
 
-def add_key(path: Path, key: StoredKey) -> None:
-    """Add a key to the file. Raises `InvalidArgument` for a name that is taken, or invalid values."""
-    check_new_key(key)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with lock_file(_lock_path(path)):
-        known = read_keys(path)
-        if any(other.name == key.name for other in known):
-            raise name_exists(key.name)
-        _write_keys(path, (*known, key))
-
-
 def check_new_key(key: StoredKey) -> None:
     """Raise `InvalidArgument` for invalid values, and names that keys may not have."""
     _check_key(key)
@@ -120,20 +107,22 @@ def unknown_key(name: str) -> InvalidArgument:
     return InvalidArgument("name", f"unknown key {name!r}; `openskills keys list` shows all keys")
 
 
-KeyChange: TypeAlias = Callable[[StoredKey], tuple[T, StoredKey | None]]
-"""Changes a key: returns a result, and the key that replaces it, or None to remove it."""
+KeyEdit: TypeAlias = Callable[[StoredKey | None], tuple[T, StoredKey | None]]
+"""Gets the key of a name, if there is one; returns a result, and the key of this name from now on, if there is one."""
 
 
-def change_key(path: Path, name: str, change: KeyChange[T]) -> T:
-    """Change a key of the file; running hosts notice it. Raises `InvalidArgument` for an unknown name."""
-    with lock_file(_lock_path(path)) if path.exists() else nullcontext():
+def edit_key(path: Path, name: str, edit: KeyEdit[T]) -> T:
+    """Add, change or remove a key of the file; running hosts notice it."""
+    if not path.exists():
+        # Where there is nothing to change, nothing is created.
+        edit(None)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with lock_file(_lock_path(path)):
         known = read_keys(path)
         found = next((key for key in known if key.name == name), None)
-        if found is None:
-            raise unknown_key(name)
-        result, changed = change(found)
-        others = (changed if one is found else one for one in known)
-        _write_keys(path, [one for one in others if one is not None])
+        result, changed = edit(found)
+        kept = [changed if one is found else one for one in known]
+        _write_keys(path, [one for one in (*kept, changed if found is None else None) if one is not None])
     return result
 
 
@@ -244,30 +233,19 @@ ANONYMOUS = Principal("anonymous")
 
 
 class KeyRing:
-    """The keys of a file, reloaded at most `every` seconds after a change; or of a database. Create it with `open`.
+    """The keys of a file that may be missing, reloaded at most `every` seconds after a change; or of a database.
 
-    Keys of a database are those of the last `update`.
+    Those of a database, with `path=None`, are the keys of the last `update`. Raises `SkillError` for an unusable file.
     """
 
-    def __init__(self, path: Path | None, *, required: bool, every: float) -> None:
+    def __init__(self, path: Path | None, *, every: float = KEY_RELOAD_INTERVAL) -> None:
         self._path = path
         self._every = every
         self._look_at = 0.0
-        self._required = required
-        self._stamp: _FileStamp = None
-        self._known: Mapping[bytes, _ActiveKey] = {}
-
-    @classmethod
-    def open(cls, path: Path | None, *, required: bool = False, every: float = KEY_RELOAD_INTERVAL) -> "KeyRing":
-        """Load the keys of a file that may be missing; with `path=None` there are none.
-
-        Unless a key is `required`, callers without one are anonymous; wrong keys are refused if any keys exist. Raises
-        `SkillError` for an unusable file.
-        """
-        ring = cls(path, required=required, every=every)
-        ring._stamp = _read_stamp(path)
-        ring._load()
-        return ring
+        self._stamp = _read_stamp(path)
+        self._known: Mapping[str, tuple[Principal, float | None]] = {}
+        """Callers by the digests of their keys, and when these expire."""
+        self._load()
 
     def __len__(self) -> int:
         return len(self._known)
@@ -277,28 +255,30 @@ class KeyRing:
         self._refresh()
         return bool(self._known)
 
-    def authenticate(self, authorization: str | None) -> Principal:
-        """The caller with this `Authorization` header; raises `Unauthorized`. Takes microseconds."""
+    def authenticate(self, authorization: str | None, *, required: bool = True) -> Principal:
+        """The caller with this `Authorization` header; raises `Unauthorized`. Takes microseconds.
+
+        Unless a key is `required`, callers without one are anonymous; wrong keys are refused if any keys exist.
+        """
         self._refresh()
-        if not self._required and (authorization is None or not self._known):
+        if not required and (authorization is None or not self._known):
             return ANONYMOUS
         if authorization is None:
             raise Unauthorized(f"an API key is required: {_KEY_HINT}")
         key = _parse_bearer(authorization)
-        digest = hashlib.sha256(key.encode()).digest()
         # Looked up by digest, so that timing reveals nothing about other keys.
-        known = self._known.get(digest)
-        if known is None or not hmac.compare_digest(known.digest, digest):
+        known = self._known.get(digest_key(key))
+        if known is None:
             raise Unauthorized("unknown API key: it was revoked, or belongs to another host")
-        if known.is_expired():
+        if _is_expired(known[1]):
             raise Unauthorized("this API key has expired; create a new one with `openskills keys new`")
-        return known.principal
+        return known[0]
 
     def find(self, digest: str) -> Principal | None:
         """The caller whose key has this digest, if it is still valid."""
         self._refresh()
-        known = self._known.get(bytes.fromhex(digest))
-        return None if known is None or known.is_expired() else known.principal
+        principal, expires_at = self._known.get(digest, (None, None))
+        return None if _is_expired(expires_at) else principal
 
     def _refresh(self) -> None:
         now = time.monotonic()
@@ -320,22 +300,14 @@ class KeyRing:
 
     def update(self, stored: Sequence[StoredKey]) -> None:
         """Replace the keys."""
-        known: dict[bytes, _ActiveKey] = {}
-        for key in stored:
-            principal = Principal(key.name, key.scopes, key.digest, key.role, **key.limits)
-            digest = bytes.fromhex(key.digest)
-            known[digest] = _ActiveKey(digest, key.expires_at, principal)
-        self._known = known
+        self._known = {
+            key.digest: (Principal(key.name, key.scopes, key.digest, key.role, **key.limits), key.expires_at)
+            for key in stored
+        }
 
 
-@dataclass(frozen=True, slots=True)
-class _ActiveKey:
-    digest: bytes
-    expires_at: float | None
-    principal: Principal
-
-    def is_expired(self) -> bool:
-        return self.expires_at is not None and time.time() >= self.expires_at
+def _is_expired(at: float | None) -> bool:
+    return at is not None and time.time() >= at
 
 
 def _parse_bearer(authorization: str) -> str:
@@ -381,9 +353,8 @@ class Authenticator:
     loopback name in `Host`.
     """
 
-    def __init__(self, required: KeyRing, optional: KeyRing, mode: str) -> None:
-        self._required = required
-        self._optional = optional
+    def __init__(self, keys: KeyRing, mode: str) -> None:
+        self._keys = keys
         self._mode = mode
         self._had_keys = False
         self._known: dict[str, bool] = {}
@@ -402,17 +373,17 @@ class Authenticator:
         if given is None and (key := exchange.header(b"x-api-key")) is not None:
             given = f"Bearer {key}"
         if self.is_key_required(exchange):
-            return self._required.authenticate(given)
+            return self._keys.authenticate(given)
         if self._is_local(exchange) and not self._is_loopback(exchange.header(b"host") or ""):
             raise HttpRefusal(http.wrong_host(exchange.header(b"host") or ""))
-        return ANONYMOUS if given is None else self._optional.authenticate(given)
+        return self._keys.authenticate(given, required=False)
 
     def is_valid(self, principal: Principal) -> bool:
         """Whether a caller that was authenticated would still be, with the same scopes and limits."""
         if not principal.digest:
             is_open = self._mode == "off" or not self._have_keys_existed()
             return is_open or principal.name == CONSOLE
-        return self._required.find(principal.digest) == principal
+        return self._keys.find(principal.digest) == principal
 
     def is_key_required(self, exchange: HttpExchange) -> bool:
         if self._mode != "auto":
@@ -421,7 +392,7 @@ class Authenticator:
 
     def _have_keys_existed(self) -> bool:
         # Revoking the last key does not open the host to everybody.
-        self._had_keys = self._had_keys or self._required.has_keys()
+        self._had_keys = self._had_keys or self._keys.has_keys()
         return self._had_keys
 
     def is_from_here(self, exchange: HttpExchange) -> bool:

@@ -101,7 +101,7 @@ class ClusterMonitor:
         if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(self._read())
             # Nobody may be waiting for it.
-            self._reading.add_done_callback(_ignore_failure)
+            self._reading.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._reading
 
     async def _read(self) -> Mapping[str, Any]:
@@ -124,8 +124,3 @@ class ClusterMonitor:
         if not reading.done():
             raise ExecutorUnavailable(f"the Ray cluster did not answer within {_TIMEOUT:g} s; see `ray status`")
         return reading.result()
-
-
-def _ignore_failure(task: "asyncio.Task[Mapping[str, Any]]") -> None:
-    if not task.cancelled():
-        task.exception()

@@ -236,33 +236,16 @@ class HostCaller:
 
     def __init__(self, host: Host, principal: Principal, session: str = "") -> None:
         self._host = host
-        self.principal = principal
+        self.principal = self.identity = principal
+        self.user = principal.name
         self.session = session
-
-    @property
-    def user(self) -> str:
-        return self.principal.name
-
-    @property
-    def identity(self) -> Principal:
-        return self.principal
-
-    @property
-    def is_restricted(self) -> bool:
-        return "*" not in self.principal.scopes
+        self.is_restricted = "*" not in principal.scopes
+        self.is_admin = principal.has_role("admin")
+        self.max_commands = min(principal.concurrency or MAX_COMMANDS, MAX_COMMANDS)
 
     def can_use(self, skill: str) -> bool:
         """Whether a scope has the skill, under its name or under the id that a host gives it."""
         return self.principal.can_invoke(skill) or self.principal.can_invoke(skill.replace("-", "_"))
-
-    @property
-    def is_admin(self) -> bool:
-        return self.principal.has_role("admin")
-
-    @property
-    def max_commands(self) -> int:
-        limit = self.principal.concurrency
-        return MAX_COMMANDS if limit is None else min(limit, MAX_COMMANDS)
 
     def count_request(self) -> None:
         self._host.count_request(self.principal)

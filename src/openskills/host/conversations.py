@@ -189,7 +189,6 @@ class Conversations:
         self._runs = runs
         self.approval_timeout = APPROVAL_TIMEOUT
         self._opening = asyncio.Lock()
-        self._store: SessionStore | None = None
         self._runtime: SkillRuntime | None = None
         self._executor: Executor | None = None
         self._is_isolated = False
@@ -201,12 +200,10 @@ class Conversations:
         self._granted: Mapping[str, SkillGrants] = {}
         self._changed = asyncio.Event()
 
-    @property
+    @cached_property
     def store(self) -> SessionStore:
         """The session store, which `openskills chat` uses, too."""
-        if self._store is None:
-            self._store = open_session_store(self._settings.host_database, self._settings)
-        return self._store
+        return open_session_store(self._settings.host_database, self._settings)
 
     @cached_property
     def artifacts(self) -> ArtifactStore:
@@ -451,8 +448,8 @@ class Conversations:
             await self._runtime.close()
         if self._executor is not None:
             await self._executor.close()
-        # Not every store has connections.
-        close: Callable[[], Awaitable[None]] | None = getattr(self._store, "close", None)
+        # It may not have been opened, and not every store has connections.
+        close: Callable[[], Awaitable[None]] | None = getattr(self.__dict__.get("store"), "close", None)
         if close is not None:
             await close()
 

@@ -13,16 +13,17 @@ from typing import Any, TypeAlias, TypeVar
 
 from openskills.errors import InvalidArgument, StoreUnavailable
 from openskills.host.tables import STEPS, UPLOAD_STEPS
-from openskills.postgres import PostgresConnection, PostgresHandle, PostgresProfile, PostgresThreads, PostgresUrl
+from openskills.postgres import PostgresHandle, PostgresUrl
 from openskills.session.store import strip_credentials
 from openskills.settings import Settings
 from openskills.sql import (
     BUSY_CODES,
+    DatabaseHandle,
+    DatabaseProfile,
+    DatabaseThreads,
     SqlConnection,
     SqliteConnection,
     SqliteHandle,
-    SqliteProfile,
-    SqliteThread,
     select_rows,
 )
 
@@ -50,10 +51,10 @@ def _build_error(path: Path | None, error: sqlite3.Error | OSError) -> StoreUnav
     return StoreUnavailable(f"the host's database {place} cannot be used: {what}", store=place)
 
 
-HOST_DATABASE = SqliteProfile(
+HOST_DATABASE = DatabaseProfile(
     "the host's database", STEPS, ("synchronous = NORMAL",), _build_error, is_essential=False, schema="openskills_host"
 )
-UPLOAD_DATABASE = SqliteProfile(
+UPLOAD_DATABASE = DatabaseProfile(
     "the database of uploads",
     UPLOAD_STEPS,
     ("synchronous = FULL",),
@@ -83,14 +84,10 @@ def find_history(settings: Settings) -> DatabasePlace:
     return None if settings.host_history is None else find_database(settings)
 
 
-def to_postgres_profile(profile: SqliteProfile) -> PostgresProfile:
-    return PostgresProfile(profile.name, profile.schema, profile.steps, StoreUnavailable)
-
-
 class HostDatabaseConnection(SqliteHandle):
     """A connection that is opened on first use. If the file was moved away, the next use creates a new one."""
 
-    def __init__(self, path: Path | None, timeout: float, profile: SqliteProfile = HOST_DATABASE) -> None:
+    def __init__(self, path: Path | None, timeout: float, profile: DatabaseProfile = HOST_DATABASE) -> None:
         super().__init__(path, profile, timeout)
 
     def use(self, work: Callable[[SqliteConnection], T]) -> T:
@@ -105,11 +102,11 @@ _THREADS = 4
 
 
 def open_connection(
-    place: DatabasePlace, timeout: float = BUSY_TIMEOUT, profile: SqliteProfile = HOST_DATABASE
-) -> HostDatabaseConnection | PostgresHandle:
-    """A connection for blocking code in one thread, opened on first use; both kinds have `use` and `close`."""
+    place: DatabasePlace, timeout: float = BUSY_TIMEOUT, profile: DatabaseProfile = HOST_DATABASE
+) -> DatabaseHandle[SqlConnection]:
+    """A connection for blocking code in one thread."""
     if isinstance(place, PostgresUrl):
-        return PostgresHandle(place, to_postgres_profile(profile))
+        return PostgresHandle(place, profile)
     return HostDatabaseConnection(place, timeout, profile)
 
 
@@ -125,66 +122,49 @@ class Database:
     """
 
     def __init__(
-        self, place: DatabasePlace, *, timeout: float = BUSY_TIMEOUT, profile: SqliteProfile = HOST_DATABASE
+        self, place: DatabasePlace, *, timeout: float = BUSY_TIMEOUT, profile: DatabaseProfile = HOST_DATABASE
     ) -> None:
         self.place = place
         self.path = None if isinstance(place, PostgresUrl) else place
         self.profile = profile
-        self._threads: PostgresThreads | None = None
-        if isinstance(place, PostgresUrl):
-            self._threads = PostgresThreads(lambda: PostgresHandle(place, to_postgres_profile(profile)), _THREADS)
-        path = self.path
-
-        def connect() -> HostDatabaseConnection:
-            return HostDatabaseConnection(path, timeout, profile)
-
-        self._writer = SqliteThread(connect)
+        self._writer = DatabaseThreads(
+            lambda: open_connection(place, timeout, profile), _THREADS if self.is_shared else 1
+        )
         # A database in memory exists in one connection only.
-        self._reader = self._writer if path is None else SqliteThread(connect)
+        self._reader = self._writer
+        if self.path is not None:
+            self._reader = DatabaseThreads(lambda: open_connection(place, timeout, profile))
 
     @property
     def is_shared(self) -> bool:
         """Whether hosts of other machines use it, too."""
-        return self._threads is not None
+        return isinstance(self.place, PostgresUrl)
 
     async def write(self, work: Callable[[SqlConnection], T]) -> T:
         """Call `work` in one transaction. Raises what it raises, and `StoreUnavailable`.
 
         With PostgreSQL that may mean that the connection was lost during the commit: look before you repeat it.
         """
-        if self._threads is not None:
-            return await self._threads.use(lambda handle: handle.use_transaction(work))
-
-        def work_in_transaction(connection: SqliteConnection) -> T:
-            with connection.transaction():
-                return work(connection)
-
-        return await self._writer.use(work_in_transaction)
+        return await self._writer.use_transaction(work)
 
     async def read(self, work: Callable[[SqlConnection], T]) -> T:
         """Call `work` without waiting for writers. Raises what it raises, and `StoreUnavailable`."""
-        if self._threads is not None:
-            return await self._threads.use(lambda handle: handle.use(work))
         return await self._reader.use(work)
 
     async def run_statement(self, sql: str, arguments: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Execute one statement that is committed at once, and return its rows: one round trip with PostgreSQL."""
-        if self._threads is None:
-            return await self.write(lambda at: select_rows(at, sql, arguments))
-        return await self.read(lambda at: select_rows(at, sql, arguments))
+        use = self.read if self.is_shared else self.write
+        return await use(lambda at: select_rows(at, sql, arguments))
 
-    def read_blocking(self, work: Callable[[PostgresConnection], T]) -> T:
+    def read_blocking(self, work: Callable[[SqlConnection], T]) -> T:
         """Call `work` while the caller waits: only for PostgreSQL, and what is cached. Raises `StoreUnavailable`."""
-        assert self._threads is not None  # noqa: S101 - see above
         try:
-            return self._threads.use_blocking(lambda handle: handle.use(work), timeout=BLOCKING_TIMEOUT)
+            return self._reader.submit(lambda handle: handle.use(work)).result(BLOCKING_TIMEOUT)
         except TimeoutError:
             raise StoreUnavailable(f"{self.profile.name} did not answer in time; try again", retry_after=1.0) from None
 
     async def close(self) -> None:
         """Close all connections after pending work."""
-        if self._threads is not None:
-            await self._threads.close()
         await self._writer.close()
         if self._reader is not self._writer:
             await self._reader.close()

@@ -26,7 +26,6 @@ from openskills.errors import InvalidArgument, RunCancelled, RunInterrupted, Ski
 from openskills.host.database import BUSY_TIMEOUT, Database, DatabasePlace, open_connection
 from openskills.host.model import InvokeResult
 from openskills.host.workers import WORKER_IS_DEAD, WorkerHeartbeat, WorkerLock
-from openskills.postgres import PostgresUrl
 from openskills.sql import SqlConnection, select_rows
 from openskills.telemetry.mask import get_masker
 
@@ -384,7 +383,7 @@ class CallJournal:
     Whoever finds the file of a process that was killed adds the rows.
     """
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path | None) -> None:
         self._file = WorkerLock(database)
         self._open: dict[str, bytes] = {}
         self._unwritten: list[bytes] = []
@@ -481,167 +480,6 @@ _MAX_JOURNAL_BYTES = 256 * 1024
 _INTERRUPTED = "the worker process ended during the call; how far the skill got is unknown"
 
 
-class HistoryWriter:
-    """Queues rows and writes them every 50 ms from a thread.
-
-    While the file cannot be written, up to `max_pending` rows wait; further ones are dropped, counted and logged.
-    """
-
-    def __init__(
-        self,
-        place: Path | PostgresUrl,
-        *,
-        journal: Path,
-        keep_days: float,
-        keep_rows: int,
-        max_pending: int,
-        timeout: float,
-        max_content: int = MAX_PENDING_CONTENT_BYTES,
-        worker: WorkerHeartbeat | None = None,
-    ) -> None:
-        self._connected = open_connection(place, timeout)
-        self.journal = CallJournal(journal)
-        self._worker = worker
-        self._stored_starts: set[str] = set()
-        self._keep_days = keep_days
-        self._keep_rows = keep_rows
-        self._max_pending = max_pending
-        self._max_content = max_content
-        # Two counters that only grow, each changed by one thread: no lock is needed.
-        self._content_added = 0
-        self._content_done = 0
-        self._waiting: deque[RunRecord] = deque()
-        self._batch: list[RunRecord] = []
-        self._something = threading.Event()
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
-        self._warned = -_WARN_INTERVAL
-        self._tidied = -_CLEANUP_INTERVAL
-        self.lost = 0
-
-    def add(self, record: RunRecord) -> None:
-        """Queue a row; never waits."""
-        if len(self._waiting) >= self._max_pending:
-            self.lost += 1
-            self.journal.remove((record.id,))
-            return
-        size = _content_size(record)
-        if size and self._content_added - self._content_done + size > self._max_content:
-            record, size = record._replace(input=None, output=None), 0
-        self._content_added += size
-        self._waiting.append(record)
-        if self._thread is None or not self._something.is_set():
-            self._start()
-            self._something.set()
-
-    def notify_start(self) -> None:
-        """Let other hosts know of a call that takes longer than the next write."""
-        if self._worker is not None and not self._something.is_set():
-            self._start()
-            self._something.set()
-
-    def close(self) -> None:
-        """Write what is queued, or count it as lost, and stop the thread. Blocking."""
-        # A row may be queued while the thread is stopping, so look again, a few times.
-        for _ in range(_MAX_ATTEMPTS):
-            if self._waiting:
-                self._start()
-            thread = self._thread
-            if thread is None:
-                return
-            self._ending.set()
-            self._something.set()
-            thread.join()
-            with self._starting:
-                # `add` may have started a new thread meanwhile.
-                self._thread = None if self._thread is thread else self._thread
-
-    def _start(self) -> None:
-        with self._starting:
-            if self._thread is None or not self._thread.is_alive():
-                self._ending.clear()
-                self._thread = threading.Thread(target=self._run, name="openskills-history", daemon=True)
-                self._thread.start()
-
-    def _run(self) -> None:
-        while not self._ending.is_set():
-            self._something.wait()
-            # Rows that arrive during this wait go into the same transaction.
-            self._ending.wait(_WRITE_INTERVAL)
-            self._something.clear()
-            if not self._write_all() and not self._ending.is_set():
-                self._something.set()
-                self._ending.wait(_RETRY_PAUSE)
-        if not self._write_all():
-            self.lost += len(self._waiting) + len(self._batch)
-            self._content_done = self._content_added
-            self._waiting.clear()
-            self._batch.clear()
-        self.journal.close()
-        self._connected.close()
-        self._stored_starts.clear()
-
-    def _write_all(self) -> bool:
-        try:
-            while self._batch or self._waiting:
-                while self._waiting and len(self._batch) < _BATCH_SIZE:
-                    self._batch.append(self._waiting.popleft())
-                self._connected.use(lambda connection: insert_records(connection, self._batch))
-                self._content_done += sum(map(_content_size, self._batch))
-                self.journal.remove(record.id for record in self._batch)
-                self._batch.clear()
-            self._write_starts()
-            self._clean_up()
-        except SkillError as error:
-            self._warn(error)
-            return False
-        return True
-
-    def _write_starts(self) -> None:
-        """Note in the database which calls are running, and forget those that have a row: one transaction for all."""
-        worker = self._worker
-        if worker is None:
-            return
-        running = self.journal.list_open()
-        done = self._stored_starts - running.keys()
-        fresh = {} if self._ending.is_set() else {key: running[key] for key in running.keys() - self._stored_starts}
-        if not done and not fresh:
-            return
-
-        def write(connection: SqlConnection) -> None:
-            with connection.transaction():
-                connection.executemany(_DELETE_START, [(run_id,) for run_id in done])
-                if fresh:
-                    worker.hold(connection)
-                rows = [(run_id, worker.id, line.decode("utf-8", "replace")) for run_id, line in fresh.items()]
-                connection.executemany(_INSERT_START, rows)
-
-        self._connected.use(write)
-        self._stored_starts = (self._stored_starts - done) | fresh.keys()
-
-    def _clean_up(self) -> None:
-        now = time.monotonic()
-        if now - self._tidied < _CLEANUP_INTERVAL:
-            return
-        before = time.time() - self._keep_days * _DAY
-        removed = self._connected.use(lambda found: delete_old_records(found, before=before, keep_rows=self._keep_rows))
-        # If there may be more to remove, go on with the next batch.
-        if not removed:
-            self._tidied = now
-
-    def _warn(self, error: SkillError) -> None:
-        now = time.monotonic()
-        if now - self._warned >= _WARN_INTERVAL:
-            self._warned = now
-            waiting, lost = len(self._waiting) + len(self._batch), self.lost
-            _log.warning("cannot write the history: %s (%s rows pending, %s lost)", error, waiting, lost)
-
-
-def _content_size(record: RunRecord) -> int:
-    return len(record.input or b"") + len(record.output or b"")
-
-
 KEEP_ROWS = 1_000_000
 MAX_PENDING = 20_000
 
@@ -672,36 +510,56 @@ class History:
         self._place = place
         self._database = Database(place, timeout=timeout)
         self._worker = worker
-        self._writer: HistoryWriter | None = None
         local = journal or self._database.path
-        if place is not None and local is not None:
-            self._writer = HistoryWriter(
-                place,
-                journal=local,
-                keep_days=keep_days,
-                keep_rows=keep_rows,
-                max_pending=max_pending,
-                max_content=max_content,
-                timeout=timeout,
-                worker=worker,
-            )
-
-    @property
-    def lost_count(self) -> int:
-        return 0 if self._writer is None else self._writer.lost
+        self._is_writer = place is not None and local is not None
+        self._journal = CallJournal(local)
+        self._connected = open_connection(place, timeout)
+        self._stored_starts: set[str] = set()
+        self._keep_days = keep_days
+        self._keep_rows = keep_rows
+        self._max_pending = max_pending
+        self._max_content = max_content
+        # Two counters that only grow, each changed by one thread: no lock is needed.
+        self._content_added = 0
+        self._content_done = 0
+        self._waiting: deque[RunRecord] = deque()
+        self._batch: list[RunRecord] = []
+        self._something = threading.Event()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._warned = -_WARN_INTERVAL
+        self._tidied = -_CLEANUP_INTERVAL
+        self.lost_count = 0
 
     def record_start(
         self, run_id: str, trace_id: str, who: str, skill_id: str, version: str, runner_type: str, bytes_in: int
     ) -> None:
         """Note that a call begins now: if this process is killed before `record`, the call is shown as interrupted."""
-        if self._writer is not None:
-            self._writer.journal.add(run_id, trace_id, who, skill_id, version, runner_type, bytes_in, time.time())
-            self._writer.notify_start()
+        if not self._is_writer:
+            return
+        self._journal.add(run_id, trace_id, who, skill_id, version, runner_type, bytes_in, time.time())
+        # Other hosts know of calls that take longer than the next write.
+        if self._worker is not None and not self._something.is_set():
+            self._start()
+            self._something.set()
 
     def record(self, record: RunRecord) -> None:
         """Queue a row and return at once; it can be read about 50 ms later."""
-        if self._writer is not None:
-            self._writer.add(record)
+        if not self._is_writer:
+            return
+        if len(self._waiting) >= self._max_pending:
+            self.lost_count += 1
+            self._journal.remove((record.id,))
+            return
+        size = _content_size(record)
+        if size and self._content_added - self._content_done + size > self._max_content:
+            record, size = record._replace(input=None, output=None), 0
+        self._content_added += size
+        self._waiting.append(record)
+        if self._thread is None or not self._something.is_set():
+            self._start()
+            self._something.set()
 
     async def list(self, wanted: RunFilter | None = None, *, limit: int = 50) -> Sequence[RunRecord]:
         """The newest runs first, without bodies; also those that have not ended."""
@@ -738,10 +596,10 @@ class History:
 
     async def recover(self) -> None:
         """Add rows for calls of processes that were killed."""
-        if self._writer is not None:
+        if self._is_writer:
             # Who may only read sees the rows when somebody else has added them.
             with suppress(StoreUnavailable, OSError):
-                await self._writer.journal.recover(self._database)
+                await self._journal.recover(self._database)
                 if self._database.is_shared:
                     await self._database.write(_recover_starts)
 
@@ -752,8 +610,107 @@ class History:
 
     async def close(self) -> None:
         """Write what is queued and close the file; a later `record` opens it again."""
-        if self._writer is not None:
-            await asyncio.to_thread(self._writer.close)
+        await asyncio.to_thread(self._stop)
         if self._worker is not None:
             await asyncio.to_thread(self._worker.close)
         await self._database.close()
+
+    def _stop(self) -> None:
+        """Write what is queued, or count it as lost, and stop the thread. Blocking."""
+        # A row may be queued while the thread is stopping, so look again, a few times.
+        for _ in range(_MAX_ATTEMPTS):
+            if self._waiting:
+                self._start()
+            thread = self._thread
+            if thread is None:
+                return
+            self._ending.set()
+            self._something.set()
+            thread.join()
+            with self._starting:
+                # `add` may have started a new thread meanwhile.
+                self._thread = None if self._thread is thread else self._thread
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():
+                self._ending.clear()
+                self._thread = threading.Thread(target=self._run, name="openskills-history", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            self._something.wait()
+            # Rows that arrive during this wait go into the same transaction.
+            self._ending.wait(_WRITE_INTERVAL)
+            self._something.clear()
+            if not self._write_all() and not self._ending.is_set():
+                self._something.set()
+                self._ending.wait(_RETRY_PAUSE)
+        if not self._write_all():
+            self.lost_count += len(self._waiting) + len(self._batch)
+            self._content_done = self._content_added
+            self._waiting.clear()
+            self._batch.clear()
+        self._journal.close()
+        self._connected.close()
+        self._stored_starts.clear()
+
+    def _write_all(self) -> bool:
+        try:
+            while self._batch or self._waiting:
+                while self._waiting and len(self._batch) < _BATCH_SIZE:
+                    self._batch.append(self._waiting.popleft())
+                self._connected.use(lambda connection: insert_records(connection, self._batch))
+                self._content_done += sum(map(_content_size, self._batch))
+                self._journal.remove(record.id for record in self._batch)
+                self._batch.clear()
+            self._write_starts()
+            self._clean_up()
+        except SkillError as error:
+            self._warn(error)
+            return False
+        return True
+
+    def _write_starts(self) -> None:
+        """Note in the database which calls are running, and forget those that have a row: one transaction for all."""
+        worker = self._worker
+        if worker is None:
+            return
+        running = self._journal.list_open()
+        done = self._stored_starts - running.keys()
+        fresh = {} if self._ending.is_set() else {key: running[key] for key in running.keys() - self._stored_starts}
+        if not done and not fresh:
+            return
+
+        def write(connection: SqlConnection) -> None:
+            with connection.transaction():
+                connection.executemany(_DELETE_START, [(run_id,) for run_id in done])
+                if fresh:
+                    worker.hold(connection)
+                rows = [(run_id, worker.id, line.decode("utf-8", "replace")) for run_id, line in fresh.items()]
+                connection.executemany(_INSERT_START, rows)
+
+        self._connected.use(write)
+        self._stored_starts = (self._stored_starts - done) | fresh.keys()
+
+    def _clean_up(self) -> None:
+        now = time.monotonic()
+        if now - self._tidied < _CLEANUP_INTERVAL:
+            return
+        before = time.time() - self._keep_days * _DAY
+        removed = self._connected.use(lambda found: delete_old_records(found, before=before, keep_rows=self._keep_rows))
+        # If there may be more to remove, go on with the next batch.
+        if not removed:
+            self._tidied = now
+
+    def _warn(self, error: SkillError) -> None:
+        now = time.monotonic()
+        if now - self._warned >= _WARN_INTERVAL:
+            self._warned = now
+            waiting, lost = len(self._waiting) + len(self._batch), self.lost_count
+            _log.warning("cannot write the history: %s (%s rows pending, %s lost)", error, waiting, lost)
+
+
+def _content_size(record: RunRecord) -> int:
+    return len(record.input or b"") + len(record.output or b"")

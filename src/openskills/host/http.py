@@ -16,7 +16,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Coroutine,
     Iterable,
     Mapping,
     MutableMapping,
@@ -349,18 +348,9 @@ def framework_error(status: int, message: str) -> Failure:
 
 
 def _build_failure(
-    code: int,
-    reason: str,
-    message: str,
-    *,
-    retryable: bool = False,
-    after: float | None = None,
-    limit: int | None = None,
+    code: int, reason: str, message: str, *, retryable: bool = False, after: float | None = None, **details: object
 ) -> Failure:
-    details: dict[str, object] = {"reason": reason, "retryable": retryable}
-    if limit is not None:
-        details["limit"] = limit
-    return Failure(code, message, details, after)
+    return Failure(code, message, {"reason": reason, "retryable": retryable, **details}, after)
 
 
 def _excerpt(text: str) -> str:
@@ -462,46 +452,37 @@ DISCONNECT_CHECK_DELAY = 0.05
 """Seconds before disconnects are watched for, which costs a task: most calls end sooner."""
 
 
-def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> Coroutine[Any, Any, T]:
+async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
     """Await `work`. If the caller disconnects, cancel it and raise `ClientDisconnect`."""
-    return _DisconnectMonitor(receive).run(work)
+    worker = asyncio.current_task()
+    assert worker is not None  # noqa: S101 - this is a coroutine
+    look: asyncio.Task[None] | None = None
+    is_gone = False
 
-
-class _DisconnectMonitor:
-    # The body of the request has been read, so the next message can only be a disconnect.
-
-    __slots__ = ("_gone", "_look", "_receive", "_worker")
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._gone = False
-        self._look: asyncio.Task[None] | None = None
-        self._worker: asyncio.Task[object] | None = None
-
-    async def run(self, work: Awaitable[T]) -> T:
-        self._worker = asyncio.current_task()
-        timer = asyncio.get_running_loop().call_later(DISCONNECT_CHECK_DELAY, self._watch)
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if self._gone and self._worker is not None and self._worker.uncancel() == 0:
-                raise ClientDisconnect from None
-            raise
-        finally:
-            timer.cancel()
-            if self._look is not None:
-                self._look.cancel()
-
-    def _watch(self) -> None:
-        self._look = asyncio.get_running_loop().create_task(self._wait_for_disconnect())
-
-    async def _wait_for_disconnect(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
+    async def wait_for_disconnect() -> None:
+        nonlocal is_gone
+        # The body of the request has been read, so the next message can only be a disconnect.
+        while (await receive())["type"] != "http.disconnect":
             # Do not spin if a server keeps sending other messages.
             await asyncio.sleep(DISCONNECT_CHECK_DELAY)
-        self._gone = True
-        if self._worker is not None:
-            self._worker.cancel()
+        is_gone = True
+        worker.cancel()
+
+    def watch() -> None:
+        nonlocal look
+        look = asyncio.get_running_loop().create_task(wait_for_disconnect())
+
+    timer = asyncio.get_running_loop().call_later(DISCONNECT_CHECK_DELAY, watch)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if is_gone and worker.uncancel() == 0:
+            raise ClientDisconnect from None
+        raise
+    finally:
+        timer.cancel()
+        if look is not None:
+            look.cancel()
 
 
 SEND_TIMEOUT = 60.0

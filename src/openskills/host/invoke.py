@@ -11,7 +11,7 @@ import orjson
 
 from openskills.errors import InvalidArgument, SkillError
 from openskills.host import http
-from openskills.host.auth import ANONYMOUS, Authenticator, Principal
+from openskills.host.auth import ANONYMOUS, Principal
 from openskills.host.history import new_run_id
 from openskills.host.http import (
     ClientDisconnect,
@@ -30,12 +30,12 @@ from openskills.host.idempotency import (
     IDEMPOTENCY_HEADER,
     REPLAYED_HEADER,
     IdempotencyClaim,
-    IdempotencyStore,
     IdempotentResponse,
     build_replay,
     location_header,
 )
 from openskills.host.model import Failure, InvokeResult, Listener, SkillOutputEvent
+from openskills.host.parts import HostParts
 from openskills.host.runs import Run, Runs, encode_data
 from openskills.host.service import Host, Invocation, InvokeRequest
 from openskills.host.strict_json import check_json, read_input
@@ -79,7 +79,7 @@ async def start_run(host: Host, runs: Runs, asked: InvokeRequest) -> Run:
 _MAX_ID_LENGTH = 100
 SKILLS_PREFIX = "/skills/"
 
-ActionHandler = Callable[[HttpExchange, str], Awaitable[None]]
+ActionHandler = Callable[[HttpExchange, InvokeRequest], Awaitable[None]]
 
 
 def is_action_path(path: str) -> bool:
@@ -90,24 +90,9 @@ def is_action_path(path: str) -> bool:
 class SkillActions:
     """Handles `/skills/{id}:{verb}`. Dispatched by hand because every invocation comes this way."""
 
-    def __init__(
-        self,
-        host: Host,
-        gate: Authenticator,
-        idempotency: IdempotencyStore,
-        runs: Runs,
-        *,
-        max_body: int,
-        body_timeout: float,
-        ping: float,
-    ) -> None:
-        self._host = host
-        self._gate = gate
-        self._idempotency = idempotency
-        self._runs = runs
-        self._max_body = max_body
-        self._body_timeout = body_timeout
-        self._ping = ping
+    def __init__(self, parts: HostParts) -> None:
+        self._parts = parts
+        self._host = parts.host
         self._verbs: dict[str, ActionHandler] = {"invoke": self._invoke, "stream": self._stream}
 
     async def handle(self, exchange: HttpExchange) -> None:
@@ -118,7 +103,7 @@ class SkillActions:
             failure = http.unknown_action(f":{word}", [f":{name}" for name in self._verbs])
             await exchange.send_response(exchange.build_refusal(failure, skill_id=skill_id))
         elif exchange.method == "POST":
-            await verb(exchange, skill_id)
+            await self._perform(exchange, skill_id, verb)
         elif exchange.method == "OPTIONS":
             await exchange.send_response(options_response(exchange, ("POST", "OPTIONS")))
         else:
@@ -126,49 +111,41 @@ class SkillActions:
             answer = exchange.build_refusal(failure, skill_id=skill_id)
             await exchange.send_response(add_allow_header(answer, ("POST", "OPTIONS")))
 
-    async def _invoke(self, exchange: HttpExchange, skill_id: str) -> None:
+    async def _perform(self, exchange: HttpExchange, skill_id: str, act: ActionHandler) -> None:
+        """Respond to a request of a caller. One that cannot start is refused as JSON."""
+        principal = ANONYMOUS
+        try:
+            principal = self._authenticate(exchange)
+            await act(exchange, await self._read_request(exchange, skill_id, principal))
+        except (HttpRefusal, SkillError) as error:
+            if exchange.answered:
+                raise
+            is_refusal = isinstance(error, HttpRefusal)
+            failure = error.failure if is_refusal else Failure.from_error(error)
+            asked = InvokeRequest(skill_id, {}, exchange.trace.id, principal, exchange.began)
+            ended = self._host.record_refusal(failure, asked)
+            answer = response_from_result(ended.result, ended.body, exchange.trace)
+            await exchange.send_response(answer, close=is_refusal and error.close)
+        except ClientDisconnect:
+            return
+
+    async def _invoke(self, exchange: HttpExchange, asked: InvokeRequest) -> None:
         """Respond with the result of the skill."""
-        principal = ANONYMOUS
-        try:
-            principal = self._authenticate(exchange)
-            asked = await self._read_request(exchange, skill_id, principal)
-            answer = await self._respond(exchange, asked)
-            answer.headers.extend(self._host.rate_limit_headers(principal))
-        except HttpRefusal as refused:
-            await self._refuse(exchange, skill_id, refused.failure, principal, close=refused.close)
-        except SkillError as error:
-            await self._refuse(exchange, skill_id, Failure.from_error(error), principal)
-        except ClientDisconnect:
-            return
-        else:
-            await exchange.send_response(answer)
+        answer = await self._respond(exchange, asked)
+        answer.headers.extend(self._host.rate_limit_headers(asked.principal))
+        await exchange.send_response(answer)
 
-    async def _stream(self, exchange: HttpExchange, skill_id: str) -> None:
-        """Send events while the skill runs, last the result. Disconnecting cancels it, unless it has a key.
-
-        A request that cannot start is refused as JSON.
-        """
-        principal = ANONYMOUS
-        try:
-            principal = self._authenticate(exchange)
-            asked = await self._read_request(exchange, skill_id, principal)
-            self._host.check_request(asked)
-            claim = await self._claim(exchange, asked)
-        except HttpRefusal as refused:
-            await self._refuse(exchange, skill_id, refused.failure, principal, close=refused.close)
-        except SkillError as error:
-            await self._refuse(exchange, skill_id, Failure.from_error(error), principal)
-        except ClientDisconnect:
-            return
-        else:
-            with suppress(ClientDisconnect):
-                await cancel_on_disconnect(exchange.receive, self._send_events(exchange, asked, claim))
+    async def _stream(self, exchange: HttpExchange, asked: InvokeRequest) -> None:
+        """Send events while the skill runs, last the result. Disconnecting cancels it, unless it has a key."""
+        self._host.check_request(asked)
+        claim = await self._claim(exchange, asked)
+        await cancel_on_disconnect(exchange.receive, self._send_events(exchange, asked, claim))
 
     def _authenticate(self, exchange: HttpExchange) -> Principal:
         """The caller of a request. Raises `SkillError` or `HttpRefusal`."""
         if exchange.hostile is not None and exchange.hostile.field in {"Authorization", "Host"}:
             raise exchange.hostile
-        principal = self._gate.authenticate(exchange)
+        principal = self._parts.authenticator.authenticate(exchange)
         principal.require_role("run")
         return principal
 
@@ -177,7 +154,7 @@ class SkillActions:
         if exchange.hostile is not None:
             raise exchange.hostile
         check_json(exchange.headers.get(b"content-type"))
-        body = await read_body(exchange, self._max_body, timeout=self._body_timeout)
+        body = await read_body(exchange, self._parts.settings.host_max_body, timeout=self._parts.options.body_seconds)
         trace = exchange.trace
         return InvokeRequest(
             skill_id,
@@ -198,11 +175,11 @@ class SkillActions:
         if key is None:
             return None
         registration = self._host.get_registration(asked.skill_id, asked.principal)
-        return await self._idempotency.begin(key, asked, skill_id=registration.id, mode=mode)
+        return await self._parts.idempotency.begin(key, asked, skill_id=registration.id, mode=mode)
 
     def _start(self, asked: InvokeRequest, claim: IdempotencyClaim) -> asyncio.Task[Invocation]:
         """Perform a claimed request in a task of its own, which goes on when its caller is gone."""
-        return self._idempotency.start(claim, self._host.perform(asked))
+        return self._parts.idempotency.start(claim, self._host.perform(asked))
 
     async def _respond(self, exchange: HttpExchange, asked: InvokeRequest) -> HttpResponse:
         waits = is_synchronous(exchange)
@@ -219,32 +196,18 @@ class SkillActions:
         self, exchange: HttpExchange, asked: InvokeRequest, claim: IdempotencyClaim | None
     ) -> HttpResponse:
         try:
-            run = await start_run(self._host, self._runs, asked)
+            run = await start_run(self._host, self._parts.runs, asked)
         except (SkillError, HttpRefusal):
             if claim is not None:
-                await self._idempotency.abandon(claim)
+                await self._parts.idempotency.abandon(claim)
             raise
         answer = build_document(
             run.to_dict(), exchange.trace, skill_id=run.skill_id, status=202, latency_ms=exchange.latency_ms
         )
         answer.headers.extend((location_header(run.id), _PREFERENCE_APPLIED))
         if claim is not None:
-            await self._idempotency.finish(claim, answer.status, answer.body)
+            await self._parts.idempotency.finish(claim, answer.status, answer.body)
         return answer
-
-    async def _refuse(
-        self,
-        exchange: HttpExchange,
-        skill_id: str,
-        failure: Failure,
-        principal: Principal,
-        *,
-        close: bool = False,
-    ) -> None:
-        """Respond to a request that does not reach a skill, and record it."""
-        asked = InvokeRequest(skill_id, {}, exchange.trace.id, principal, exchange.began)
-        ended = self._host.record_refusal(failure, asked)
-        await exchange.send_response(response_from_result(ended.result, ended.body, exchange.trace), close=close)
 
     async def _send_events(
         self, exchange: HttpExchange, asked: InvokeRequest, claim: IdempotencyClaim | IdempotentResponse | None
@@ -258,7 +221,7 @@ class SkillActions:
             start = None if claim is None else partial(self._start, claim=claim)
             shown = stream_events(self._host, asked, start)
         async with aclosing(shown) as events:
-            await send_events(exchange, events, ping=self._ping, headers=headers)
+            await send_events(exchange, events, ping=self._parts.options.ping_seconds, headers=headers)
 
 
 async def _replay(earlier: IdempotentResponse) -> AsyncGenerator[SseEvent]:

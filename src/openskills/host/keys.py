@@ -2,21 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from openskills.errors import InvalidArgument, SkillError
 from openskills.host.auth import (
-    KeyChange,
+    KeyEdit,
     KeyRing,
     StoredKey,
-    add_key,
-    change_key,
     check_new_key,
     create_successor,
+    edit_key,
     name_exists,
     parse_key,
     read_keys,
@@ -27,6 +26,8 @@ from openskills.settings import Settings
 from openskills.sql import SqlConnection, select_rows
 
 T = TypeVar("T")
+KeyChange: TypeAlias = Callable[[StoredKey], tuple[T, StoredKey | None]]
+"""Changes a key: returns a result, and the key that replaces it, or None to remove it."""
 
 _SELECT = "SELECT name, digest, hint, created, expires, scopes, role, limits FROM api_keys"
 _INSERT = """
@@ -41,13 +42,30 @@ class KeyStore(Protocol):
         """All keys."""
         ...
 
+    async def edit(self, name: str, edit: KeyEdit[T]) -> T:
+        """Add, replace or remove the key of this name."""
+        ...
+
     async def add(self, key: StoredKey) -> None:
         """Add a key."""
-        ...
+        check_new_key(key)
+
+        def insert(found: StoredKey | None) -> tuple[None, StoredKey]:
+            if found is not None:
+                raise name_exists(key.name)
+            return None, key
+
+        await self.edit(key.name, insert)
 
     async def change(self, name: str, change: KeyChange[T]) -> T:
         """Replace or remove a key."""
-        ...
+
+        def change_found(found: StoredKey | None) -> tuple[T, StoredKey | None]:
+            if found is None:
+                raise unknown_key(name)
+            return change(found)
+
+        return await self.edit(name, change_found)
 
     async def revoke(self, name: str) -> StoredKey:
         """Remove a key; hosts refuse it from then on."""
@@ -83,11 +101,8 @@ class KeyFile(KeyStore):
     async def list(self) -> Sequence[StoredKey]:
         return await asyncio.to_thread(read_keys, self._path)
 
-    async def add(self, key: StoredKey) -> None:
-        await asyncio.to_thread(add_key, self._path, key)
-
-    async def change(self, name: str, change: KeyChange[T]) -> T:
-        return await asyncio.to_thread(change_key, self._path, name, change)
+    async def edit(self, name: str, edit: KeyEdit[T]) -> T:
+        return await asyncio.to_thread(edit_key, self._path, name, edit)
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -106,25 +121,10 @@ class KeyTable(KeyStore):
     async def list(self) -> Sequence[StoredKey]:
         return await self._database.read(select_keys)
 
-    async def add(self, key: StoredKey) -> None:
-        check_new_key(key)
-
-        def insert(at: SqlConnection) -> None:
-            at.lock(CHANGE_KEYS)
-            if _find(at, key.name) is not None:
-                raise name_exists(key.name)
-            insert_key(at, key)
-            record_change(at, CHANGE_KEYS)
-
-        await self._database.write(insert)
-
-    async def change(self, name: str, change: KeyChange[T]) -> T:
+    async def edit(self, name: str, edit: KeyEdit[T]) -> T:
         def replace_row(at: SqlConnection) -> T:
             at.lock(CHANGE_KEYS)
-            found = _find(at, name)
-            if found is None:
-                raise unknown_key(name)
-            result, changed = change(found)
+            result, changed = edit(_find(at, name))
             at.execute("DELETE FROM api_keys WHERE name = ?", (name,))
             if changed is not None:
                 insert_key(at, changed)
@@ -170,30 +170,24 @@ def open_key_store(settings: Settings, database: Database | None = None) -> KeyF
 
 
 class HostKeys(KeyStore):
-    """The keys of a running host: where they are, and the rings that authenticate with them.
+    """The keys of a running host: where they are, and the ring that authenticates with them.
 
     What is changed with it counts for this host at once.
     """
 
-    def __init__(self, store: KeyFile | KeyTable, rings: Sequence[KeyRing]) -> None:
+    def __init__(self, store: KeyFile | KeyTable, ring: KeyRing) -> None:
         self.store = store
-        self._rings = tuple(rings)
+        self._ring = ring
 
     async def refresh(self) -> None:
-        """Read the keys again. Rings of a file do that by themselves."""
+        """Read the keys again. The ring of a file does that by itself."""
         if isinstance(self.store, KeyTable):
-            keys = await self.store.list()
-            for ring in self._rings:
-                ring.update(keys)
+            self._ring.update(await self.store.list())
 
     async def list(self) -> Sequence[StoredKey]:
         return await self.store.list()
 
-    async def add(self, key: StoredKey) -> None:
-        await self.store.add(key)
-        await self.refresh()
-
-    async def change(self, name: str, change: KeyChange[T]) -> T:
-        result = await self.store.change(name, change)
+    async def edit(self, name: str, edit: KeyEdit[T]) -> T:
+        result = await self.store.edit(name, edit)
         await self.refresh()
         return result

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from openskills.filesystem import replace_file
-from openskills.host.model import InvokeResult
+from openskills.host.model import Registration
+from openskills.host.service import Invocation, InvokeRequest
 
 Labels: TypeAlias = tuple[str, ...]
 
@@ -122,9 +123,7 @@ def render_exposition(
 
 def _render_counts(total: HostCounters) -> Iterator[str]:
     for name, (text, labels) in _COUNTS.items():
-        yield from _render_head(f"{name}_total", text, "counter")
-        for key, value in sorted(total.counts.get(name, {}).items()):
-            yield f"{name}_total{_add_braces(_render_labels(labels, key))} {value}"
+        yield from _render_values(f"{name}_total", text, "counter", labels, total.counts.get(name, {}))
 
 
 def _render_histograms(total: HostCounters) -> Iterator[str]:
@@ -145,18 +144,16 @@ def _render_gauges(live: Sequence[dict[str, Any]]) -> Iterator[str]:
     flying = Counter[str]()
     for part in live:
         flying.update(part["in_flight"])
-    yield from _render_head("openskills_in_flight", "Running and queued invocations.", "gauge")
-    for skill, number in sorted(flying.items()):
-        yield f"openskills_in_flight{_add_braces(_render_labels(('skill',), (skill,)))} {number}"
-    yield from _render_head("openskills_queue_length", "Queued calls.", "gauge")
-    yield f"openskills_queue_length {sum(part['waiting'] for part in live)}"
-    yield from _render_head("openskills_workers", "Live workers.", "gauge")
-    yield f"openskills_workers {len(live)}"
+    by_skill = {(skill,): number for skill, number in flying.items()}
+    yield from _render_values("openskills_in_flight", "Running and queued invocations.", "gauge", ("skill",), by_skill)
+    waiting = sum(part["waiting"] for part in live)
+    yield from _render_values("openskills_queue_length", "Queued calls.", "gauge", (), {(): waiting})
+    yield from _render_values("openskills_workers", "Live workers.", "gauge", (), {(): len(live)})
 
 
 def _render_nodes(cluster: Mapping[str, Any]) -> Iterator[str]:
-    yield from _render_head("openskills_cluster_up", "Whether the Ray cluster answers.", "gauge")
-    yield f"openskills_cluster_up {int(bool(cluster))}"
+    is_up = {(): int(bool(cluster))}
+    yield from _render_values("openskills_cluster_up", "Whether the Ray cluster answers.", "gauge", (), is_up)
     nodes: Sequence[Mapping[str, Any]] = cluster.get("nodes", ())
     up = {node["node"]: int(not node["reason"] and not node["is_lost"]) for node in nodes}
     gauges = {
@@ -169,9 +166,16 @@ def _render_nodes(cluster: Mapping[str, Any]) -> Iterator[str]:
         ),
     }
     for name, (text, values) in gauges.items():
-        yield from _render_head(name, text, "gauge")
-        for node, value in sorted(values.items()):
-            yield f"{name}{_add_braces(_render_labels(('node',), (node,)))} {value}"
+        by_node = {(node,): value for node, value in values.items()}
+        yield from _render_values(name, text, "gauge", ("node",), by_node)
+
+
+def _render_values(
+    name: str, text: str, kind: str, labels: Sequence[str], values: Mapping[Labels, float]
+) -> Iterator[str]:
+    yield from _render_head(name, text, kind)
+    for key, value in sorted(values.items()):
+        yield f"{name}{_add_braces(_render_labels(labels, key))} {value}"
 
 
 def _render_head(name: str, text: str, kind: str) -> tuple[str, str]:
@@ -241,9 +245,10 @@ _VALID_CODES = range(100, 600)
 
 
 class Metrics:
-    """The metrics of one worker. `directory` is shared by all workers of a host; None for a single worker.
+    """The metrics of one worker: rates, errors, latencies and calls in flight. Implements `InvocationObserver`.
 
-    `history_lost` returns how many rows the history has lost.
+    `directory` is shared by all workers of a host; None for a single worker. `history_lost` returns how many rows the
+    history has lost.
     """
 
     def __init__(self, directory: Path | None = None, *, history_lost: Callable[[], int] = lambda: 0) -> None:
@@ -255,30 +260,22 @@ class Metrics:
         self._count_busy: Callable[[], int] = lambda: sum(self._in_flight.values())
         self._shared = None if directory is None else SharedCounters(directory, self._to_dict)
 
-    def record_start(self, skill: str) -> None:
-        """An invocation of a registered skill starts; `record_end` must follow."""
-        self._in_flight[skill] = self._in_flight.get(skill, 0) + 1
+    def on_start(self, registration: Registration, asked: InvokeRequest) -> None:  # noqa: ARG002 - of the protocol
+        self._in_flight[registration.id] = self._in_flight.get(registration.id, 0) + 1
 
-    def record_end(
-        self, result: InvokeResult, runner_type: str, *, skill: str = "", bytes_in: int = 0, bytes_out: int = 0
-    ) -> None:
-        """An invocation has ended. `skill` is the id of the registration; the result has the requested id.
-
-        `runner_type` is empty for unknown skills, which all count as `unknown`.
-        """
-        runner = runner_type or "none"
-        if runner_type:
-            self._decrement(skill or result.skill_id)
-            skill = self._skill_label(skill or result.skill_id)
-        else:
-            skill = UNKNOWN_SKILL
+    def on_end(self, invocation: Invocation) -> None:
+        result, registration = invocation.result, invocation.registration
+        # All skills that do not exist count as one.
+        skill, runner = UNKNOWN_SKILL, "none"
+        if registration is not None:
+            self._decrement(registration.id)
+            skill, runner = self._skill_label(registration.id), registration.kind
         code = str(result.status) if result.status in _VALID_CODES else "other"
         self._counters.add("openskills_invocations", (skill, runner, code))
         self._counters.observe("openskills_invocation_seconds", (skill, runner), result.latency_ms / 1000.0)
-        if bytes_in:
-            self._counters.add("openskills_bytes", (skill, "in"), bytes_in)
-        if bytes_out:
-            self._counters.add("openskills_bytes", (skill, "out"), bytes_out)
+        for direction, body in (("in", invocation.request), ("out", invocation.body)):
+            if body:
+                self._counters.add("openskills_bytes", (skill, direction), len(body))
 
     def on_queue_change(self, length: int) -> None:
         self._waiting = length
@@ -294,8 +291,7 @@ class Metrics:
 
         See `render_exposition` for `cluster`.
         """
-        parts = [self._to_dict()] if self._shared is None else self._shared.read_all()
-        return render_exposition(parts, is_shown, cluster)
+        return render_exposition(self._read_all(), is_shown, cluster)
 
     def count_with(self, count_busy: Callable[[], int]) -> None:
         """Let `list_workers` report what this function counts, which also has commands and tool calls."""
@@ -303,7 +299,6 @@ class Metrics:
 
     def list_workers(self) -> list[dict[str, Any]]:
         """The live worker processes, this one first: `pid`, calls `in_flight`, those `waiting`, `seen_seconds_ago`."""
-        parts = [self._to_dict()] if self._shared is None else self._shared.read_all()
         now = time.time()
         return [
             {
@@ -312,7 +307,7 @@ class Metrics:
                 "waiting": part["waiting"],
                 "seen_seconds_ago": round(max(now - part["at"], 0.0), 1),
             }
-            for part in parts
+            for part in self._read_all()
             if now - part["at"] < STALE_SECONDS
         ]
 
@@ -323,6 +318,9 @@ class Metrics:
         self._waiting = 0
         if self._shared is not None:
             self._shared.close()
+
+    def _read_all(self) -> list[dict[str, Any]]:
+        return [self._to_dict()] if self._shared is None else self._shared.read_all()
 
     def _skill_label(self, skill: str) -> str:
         if skill in self._skills:

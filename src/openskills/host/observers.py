@@ -1,16 +1,15 @@
-"""Observers of invocations: access log, metrics and history. None of them blocks the event loop."""
+"""Observers of invocations: access log and history, besides `Metrics`. None of them blocks the event loop."""
 
 import json
 import threading
 from collections import deque
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import BinaryIO
 
 import orjson
 
 from openskills.host.history import History, RunRecord, id_prefix
 from openskills.host.http import random_hex
-from openskills.host.metrics import Metrics
 from openskills.host.model import Registration
 from openskills.host.service import Invocation, InvokeRequest
 from openskills.paths import to_printable
@@ -23,16 +22,6 @@ MAX_PENDING = 100_000
 LOGGER = "openskills.host.access"
 
 
-class AccessLogSink(Protocol):
-    """A file for log lines."""
-
-    def write(self, lines: bytes, /) -> object:
-        """Write whole lines."""
-
-    def flush(self) -> object:
-        """Flush buffers."""
-
-
 class AccessLog:
     """Writes one line of JSON per invocation, in the format of `JsonFormatter`, in batches from a thread.
 
@@ -40,7 +29,7 @@ class AccessLog:
     writes what is left.
     """
 
-    def __init__(self, sink: AccessLogSink, *, pause: float = WRITE_INTERVAL, as_text: bool = False) -> None:
+    def __init__(self, sink: BinaryIO, *, pause: float = WRITE_INTERVAL, as_text: bool = False) -> None:
         self._sink = sink
         self._format = format_text_line if as_text else format_line
         self._pause = pause
@@ -136,23 +125,6 @@ def format_text_line(invocation: Invocation) -> bytes:
     who = f"{invocation.principal}  {result.trace_id}{message}"
     line = f"{time}  {failure.code if failure else 200}  {result.skill_id:<20} {result.latency_ms:>9,.1f} ms  {who}"
     return to_printable(" ".join(line.split("\n"))).encode("utf-8", "backslashreplace") + b"\n"
-
-
-class MetricsObserver:
-    """Counts rates, errors, latencies and calls in flight."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def on_start(self, registration: Registration, asked: InvokeRequest) -> None:  # noqa: ARG002 - of the protocol
-        self._metrics.record_start(registration.id)
-
-    def on_end(self, invocation: Invocation) -> None:
-        skill, kind = "", ""
-        if invocation.registration is not None:
-            skill, kind = invocation.registration.id, invocation.registration.kind
-        bytes_in, bytes_out = len(invocation.request), len(invocation.body)
-        self._metrics.record_end(invocation.result, kind, skill=skill, bytes_in=bytes_in, bytes_out=bytes_out)
 
 
 class HistoryObserver:

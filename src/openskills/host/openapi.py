@@ -189,11 +189,11 @@ def failure_references(*statuses: int) -> Fragment:
 
 
 def json_response(description: str, schema: Fragment, *more: str) -> Fragment:
-    return {
-        "description": description,
-        "headers": response_headers(*more),
-        "content": {"application/json": {"schema": schema}},
-    }
+    return _build_response(description, "application/json", schema, *more)
+
+
+def _build_response(description: str, kind: str, schema: Fragment, *more: str) -> Fragment:
+    return {"description": description, "headers": response_headers(*more), "content": {kind: {"schema": schema}}}
 
 
 def schema_reference(name: str) -> Fragment:
@@ -318,25 +318,24 @@ def _call_operation(
 
 
 def _events_response() -> Fragment:
-    return {
-        "description": "Server-sent events.",
-        "headers": response_headers(),
-        "content": {"text/event-stream": {"schema": schema_reference("Event")}},
-    }
+    return _build_response("Server-sent events.", "text/event-stream", schema_reference("Event"))
 
 
 def _build_fixed_paths(models: Sequence[str]) -> Fragment:
+    after = (RUN_ID_PARAMETER, LAST_EVENT_ID_PARAMETER)
+    events = _read_operation("watchRun", "The events of a run", "runs", *after, answer=_events_response())
+    text = _build_response("Metrics.", "text/plain", {"type": "string"})
     return {
         "/skills": {"get": _read_operation("listSkills", "All skills, with problems of broken ones", "skills")},
         "/skills/{skill_id}": {"get": _read_operation("getSkill", "One skill", "skills", SKILL_ID_PARAMETER)},
         "/tools": {"get": _read_operation("exportTools", "The skills as tools for models", "skills", FORMAT_PARAMETER)},
         "/runs/{run_id}": {"get": _read_operation("getRun", "The state of a run", "runs", RUN_ID_PARAMETER)},
-        "/runs/{run_id}/events": {"get": _run_events_operation()},
+        "/runs/{run_id}/events": {"get": events},
         "/runs/{run_id}:cancel": {"post": _read_operation("cancelRun", "Cancel a run", "runs", RUN_ID_PARAMETER)},
         **_build_conversation_paths(models),
         "/healthz": {"get": _public_operation("healthz", "Whether the process is alive")},
         "/readyz": {"get": _public_operation("readyz", "Whether the host accepts invocations", more=(503,))},
-        "/metrics": {"get": _metrics_operation()},
+        "/metrics": {"get": _read_operation("metrics", "Prometheus metrics", "health", answer=text)},
     }
 
 
@@ -405,16 +404,24 @@ def _write_operation(
     return found
 
 
-def _read_operation(name: str, summary: str, tag: str, *parameters: Fragment, more: tuple[int, ...] = ()) -> Fragment:
+def _read_operation(
+    name: str,
+    summary: str,
+    tag: str,
+    *parameters: Fragment,
+    more: tuple[int, ...] = (),
+    answer: Fragment | None = None,
+) -> Fragment:
     # What the path names may not exist.
     unknown = (404,) if any(one["in"] == "path" for one in parameters) else ()
     statuses = (400, 401, 403, *unknown, *more, 421, 500, 503)
+    answer = answer or json_response(f"{summary}.", schema_reference("Result"))
     return {
         "operationId": name,
         "summary": summary,
         "tags": [tag],
         "parameters": [*_TRACE_PARAMETERS, *parameters],
-        "responses": {"200": json_response(summary + ".", schema_reference("Result")), **failure_references(*statuses)},
+        "responses": {"200": answer, **failure_references(*statuses)},
     }
 
 
@@ -422,18 +429,6 @@ def _public_operation(name: str, summary: str, more: tuple[int, ...] = ()) -> Fr
     responses = {"200": json_response(summary + ".", schema_reference("Result")), **failure_references(400, *more)}
     described = {"operationId": name, "summary": summary, "tags": ["health"], "parameters": _TRACE_PARAMETERS}
     return {**described, "security": [], "responses": responses}
-
-
-def _run_events_operation() -> Fragment:
-    found = _read_operation("watchRun", "The events of a run", "runs", RUN_ID_PARAMETER, LAST_EVENT_ID_PARAMETER)
-    return {**found, "responses": {**found["responses"], "200": _events_response()}}
-
-
-def _metrics_operation() -> Fragment:
-    found = _read_operation("metrics", "Prometheus metrics", "health")
-    text = {"text/plain": {"schema": {"type": "string"}}}
-    answer = {"description": "Metrics.", "headers": response_headers(), "content": text}
-    return {**found, "responses": {**found["responses"], "200": answer}}
 
 
 def describe_skill(entry: RegistryEntry, start: Path, settings: Settings) -> dict[str, Any]:

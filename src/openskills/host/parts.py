@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from openskills.errors import SkillError
 from openskills.filesystem import make_private
@@ -24,7 +24,7 @@ from openskills.host.http import BODY_TIMEOUT, PING_SECONDS
 from openskills.host.idempotency import IdempotencyStore
 from openskills.host.keys import HostKeys, open_key_store
 from openskills.host.metrics import Metrics
-from openskills.host.observers import AccessLog, AccessLogSink, HistoryObserver, MetricsObserver
+from openskills.host.observers import AccessLog, HistoryObserver
 from openskills.host.registry.registry import Registry
 from openskills.host.runners.kinds import RUNNER_KINDS
 from openskills.host.runners.table import ENTRY_POINT_GROUP
@@ -134,11 +134,12 @@ class HostParts:
         def is_over(identity: object) -> bool:
             return isinstance(identity, Principal) and not self.authenticator.is_valid(identity)
 
-        for end in tuple(self.on_revoke):
-            try:
-                await end(is_over)
-            except SkillError as error:
-                _log.warning("cannot end what callers with revoked keys have running, trying again: %s", error.message)
+        done = await asyncio.gather(*(end(is_over) for end in self.on_revoke), return_exceptions=True)
+        for error in done:
+            if error is not None:
+                bug = None if isinstance(error, SkillError) else error
+                message = "cannot end what callers with revoked keys have running, trying again: %s"
+                _log.warning(message, error, exc_info=bug)
 
     async def close_conversations(self) -> None:
         """Close the conversations after their runs have ended."""
@@ -176,9 +177,12 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         install=options.install,
         uploads=None if uploads is None else uploads.live,
     )
-    database = _open_database(settings, options)
-    key_store = open_key_store(settings, database)
-    stored_keys = await key_store.list()
+    # Workers share runs and idempotent responses through a file, even if the history is off.
+    is_shared = settings.host_database is not None or settings.host_history is not None or options.workers > 1
+    database = Database(find_database(settings) if is_shared else None)
+    ring = KeyRing(settings.host_keys if settings.host_database is None else None)
+    keys = HostKeys(open_key_store(settings, database), ring)
+    await keys.refresh()
     heartbeat = open_worker(database)
     worker = heartbeat if isinstance(heartbeat, WorkerHeartbeat) else None
     history = History(
@@ -190,7 +194,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     )
     metrics = Metrics(options.numbers, history_lost=lambda: history.lost_count)
     observers: list[InvocationObserver] = [
-        MetricsObserver(metrics),
+        metrics,
         HistoryObserver(history, with_content=settings.host_history_content),
     ]
     # Runners are closed before the observers that record what they did.
@@ -212,19 +216,14 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     )
     host = Host(registry, runners, admission, secrets=settings.environment, observers=tuple(observers))
     metrics.count_with(lambda: host.in_flight)
-    keys = settings.host_keys if settings.host_database is None else None
-    required, optional = KeyRing.open(keys, required=True), KeyRing.open(keys)
-    if keys is None:
-        required.update(stored_keys)
-        optional.update(stored_keys)
     skills = options.skills if uploads is None else (uploads.get_live(SHARED), *options.skills)
-    console = Console(settings, skills, start, required, trusted=options.trusted, uploads=uploads)
+    console = Console(settings, skills, start, ring, trusted=options.trusted, uploads=uploads)
     closing.push_async_callback(console.close)
     allowed = CommandOptions(
         console, bool(options.skills), options.grants, options.install, options.workers, settings.host_uploads
     )
     commands = HostCommands(settings, allowed, host, runs)
-    authenticator = Authenticator(required, optional, settings.host_auth)
+    authenticator = Authenticator(ring, settings.host_auth)
     idempotency = IdempotencyStore(database, worker and worker.share())
     cluster = ClusterMonitor(settings, database, worker and worker.id)
     if worker is not None:
@@ -240,7 +239,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         runners,
         host,
         database,
-        HostKeys(key_store, (required, optional)),
+        keys,
         authenticator,
         metrics,
         history,
@@ -263,12 +262,6 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     return parts
 
 
-def _open_database(settings: Settings, options: HostOptions) -> Database:
-    # Workers share runs and idempotent responses through a file, even if the history is off.
-    is_shared = settings.host_database is not None or settings.host_history is not None or options.workers > 1
-    return Database(find_database(settings) if is_shared else None)
-
-
 async def _open_uploads(settings: Settings, closing: AsyncExitStack) -> SkillStore | None:
     if settings.host_uploads is None:
         return None
@@ -289,7 +282,7 @@ def _open_log(options: HostOptions, closing: AsyncExitStack) -> AccessLog:
     name = options.json_log
     # Each batch is one append, so that workers can share the file.
     buffering = 0 if isinstance(name, str) else -1
-    sink: AccessLogSink = sys.stdout.buffer if name == "-" else closing.enter_context(open(name, "ab", buffering))  # noqa: SIM115
+    sink: BinaryIO = sys.stdout.buffer if name == "-" else closing.enter_context(open(name, "ab", buffering))  # noqa: SIM115
     log = AccessLog(sink, as_text=options.text_log)
     closing.callback(log.close)
     return log

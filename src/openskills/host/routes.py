@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
+from starlette.routing import Route
 
 from openskills.artifacts.store import Scope as ArtifactScope
 from openskills.errors import InvalidArgument, LimitExceeded, SkillError, UnknownSkill
@@ -96,18 +97,6 @@ class PublicRoute:
             else:
                 if answer is not None:
                     await exchange.send_response(answer)
-
-
-class AuthenticatedRoute(PublicRoute):
-    """A route that needs authentication."""
-
-    def __init__(self, handler: RouteHandler) -> None:
-        async def authenticate(exchange: HttpExchange, parts: HostParts | None) -> HttpResponse | None:
-            if parts is None:
-                raise HttpRefusal(http.host_starting())
-            return await handler(exchange, parts, parts.authenticator.authenticate(exchange))
-
-        super().__init__(authenticate)
 
 
 def get_parts(exchange: HttpExchange) -> HostParts | None:
@@ -530,7 +519,7 @@ async def send_message(exchange: HttpExchange, parts: HostParts, principal: Prin
     identity: str = exchange.scope["path_params"]["conversation_id"]
     run = await parts.conversations.send(principal, identity, message, exchange.trace.id)
     response = _respond_with(exchange, {"conversation": identity, "run": run.to_dict()}, status=202)
-    response.headers.append((b"location", f"/runs/{run.id}".encode("latin-1")))
+    response.headers.append(location_header(run.id))
     return response
 
 
@@ -757,3 +746,46 @@ def _base_url(exchange: HttpExchange) -> str:
 def _build_response(exchange: HttpExchange, body: bytes, kind: tuple[bytes, bytes]) -> HttpResponse:
     length = (b"content-length", b"%d" % len(body))
     return HttpResponse(200, [kind, length, *trace_headers(exchange.trace)], body)
+
+
+def define_route(path: str, handler: RouteHandler, *methods: str) -> Route:
+    """A route that needs authentication; without methods its handler checks them."""
+
+    async def authenticate(exchange: HttpExchange, parts: HostParts | None) -> HttpResponse | None:
+        if parts is None:
+            raise HttpRefusal(http.host_starting())
+        return await handler(exchange, parts, parts.authenticator.authenticate(exchange))
+
+    return Route(path, PublicRoute(authenticate), methods=methods or None)
+
+
+ROUTES = (
+    Route("/healthz", PublicRoute(healthz), methods=["GET"]),
+    Route("/readyz", PublicRoute(readyz), methods=["GET"]),
+    define_route("/metrics", show_metrics, "GET"),
+    define_route("/skills", list_skills, "GET"),
+    define_route("/skills/{skill_id}", show_skill, "GET"),
+    define_route("/runs", list_runs, "GET"),
+    define_route("/runs/series", show_run_series, "GET"),
+    define_route("/runs/compare", compare_two_runs, "GET"),
+    define_route("/runs/{run_id}", handle_run),
+    define_route("/runs/{run_id}/events", stream_run_events, "GET"),
+    define_route("/runs/{run_id}/screen", show_screen, "GET"),
+    define_route("/models", list_models, "GET"),
+    define_route("/conversations", handle_conversations, "GET", "POST"),
+    define_route("/conversations/{conversation_id}", handle_conversation),
+    define_route("/conversations/{conversation_id}/messages", send_message, "POST"),
+    define_route("/conversations/{conversation_id}/events", stream_conversation, "GET"),
+    define_route("/conversations/{conversation_id}/approvals/{approval_id}", answer_approval, "POST"),
+    define_route("/conversations/{conversation_id}/requests", list_requests, "GET"),
+    define_route("/conversations/{conversation_id}/requests/{number}", show_request, "GET"),
+    define_route("/conversations/{conversation_id}/files/{name:path}", download_file, "GET"),
+    define_route("/workspaces/{name}/commands", start_command, "POST"),
+    define_route("/workspaces/{name}/files", list_workspace_files, "GET"),
+    define_route("/workspaces/{name}/files/{path:path}", handle_workspace_file, "GET", "PUT", "DELETE"),
+    define_route("/openapi.json", show_openapi, "GET"),
+    Route("/docs", PublicRoute(show_docs), methods=["GET"]),
+    define_route("/tools", export_tools, "GET"),
+    Route("/", PublicRoute(serve_console)),
+    Route("/console/{path:path}", PublicRoute(serve_console)),
+)

@@ -270,6 +270,7 @@ _SELECT_EVENTS = "SELECT seq, kind, at, data FROM run_events WHERE run = ? AND s
 _SELECT_OWN = "SELECT id, cancel FROM runs WHERE ended IS NULL AND worker = ?"
 _SELECT_OLD = "SELECT id FROM runs WHERE ended < ? ORDER BY ended LIMIT ?"
 _SELECT_OLDEST_KEPT = "SELECT ended FROM runs WHERE ended IS NOT NULL ORDER BY ended DESC LIMIT 1 OFFSET ?"
+_DELETE_QUEUED = "DELETE FROM runs WHERE id = ? AND state = 'queued'"
 _DELETE_BATCH = 200
 
 
@@ -308,10 +309,6 @@ def _record_end(at: SqlConnection, run: Run, shown: Sequence[PendingEvent]) -> N
     # A run ends once: what a worker writes after others took it for dead changes nothing.
     if at.execute(_UPDATE_END, (run.state, run.ended, run.status, run.result, run.cut, run.id)).rowcount:
         _append_events(at, run.id, [*shown, PendingEvent(RESULT_EVENT, run.ended or 0.0, b"")])
-
-
-def _delete_queued(at: SqlConnection, run_id: str) -> None:
-    at.execute("DELETE FROM runs WHERE id = ? AND state = 'queued'", (run_id,))
 
 
 def _record_cancel_request(at: SqlConnection, run_id: str) -> None:
@@ -772,7 +769,7 @@ class Runs:
                     elif own[run_id]:
                         live.cancel()
                 for run_id in tuple(self._doubtful):
-                    await self._store.write(lambda at, run_id=run_id: _delete_queued(at, run_id))
+                    await self._store.write(lambda at, run_id=run_id: at.execute(_DELETE_QUEUED, (run_id,)))
                     self._doubtful.discard(run_id)
                 await self._clean_up()
             except StoreUnavailable as error:

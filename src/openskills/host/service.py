@@ -147,18 +147,13 @@ class SchemaValidator:
 
     def validate_input(self, value: Mapping[str, Any]) -> Failure | None:
         """The failure for an invalid input, or None."""
-        if self._input is None or self._input.is_valid(value):
-            return None
-        errors = list(_find_violations(self._input, value, "input"))
-        return _build_failure(InvalidArgument.code, InvalidArgument.reason, errors[0]["message"], errors)
+        return _validate(self._input, value, "input", InvalidArgument)
 
     def validate_output(self, data: Mapping[str, Any]) -> Failure | None:
         """The failure for data that violate the output schema, or None."""
-        if self._output is None or self._output.is_valid(data):
-            return None
-        errors = list(_find_violations(self._output, data, "data"))
-        said = f"the skill's data do not match its output_schema: {errors[0]['message']}"
-        return _build_failure(BadSkillOutput.code, BadSkillOutput.reason, said, errors)
+        return _validate(
+            self._output, data, "data", BadSkillOutput, "the skill's data do not match its output_schema: "
+        )
 
 
 def _compile_schema(schema: Mapping[str, Any] | None, skill: str, name: str) -> Any:
@@ -209,9 +204,15 @@ def _build_pointer(error: Any) -> str:
     return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in steps)
 
 
-def _build_failure(code: int, reason: str, message: str, errors: Sequence[dict[str, str]]) -> Failure:
-    details = {"reason": reason, "retryable": False, "field": errors[0]["field"], "errors": errors}
-    return Failure(code, message, details)
+def _validate(
+    validator: Any, value: Mapping[str, Any], root: str, error: type[SkillError], prefix: str = ""
+) -> Failure | None:
+    if validator is None or validator.is_valid(value):
+        return None
+    errors = list(_find_violations(validator, value, root))
+    details = {"reason": error.reason, "retryable": False, "field": errors[0]["field"], "errors": errors}
+    message = errors[0]["message"]
+    return Failure(error.code, f"{prefix}: {message}" if prefix else message, details)
 
 
 def _shorten(text: str) -> str:
@@ -245,7 +246,13 @@ class InvocationTrace:
         if asked.parent is not None and find_tracer() is not None:
             self._parent = _use_parent_span(asked.parent)
             self._parent.__enter__()
-        self._span = _open_span(registration)
+        attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": registration.id,
+            "gen_ai.skill.name": registration.id,
+            "openskills.runner": registration.kind,
+        }
+        self._span = span(f"execute_tool {registration.id}", attributes)
         return self._span.__enter__()
 
     def __exit__(
@@ -268,18 +275,6 @@ def current_traceparent(watched: Span, fallback: str | None) -> str | None:
     if not here.is_valid:
         return fallback
     return f"00-{here.trace_id:032x}-{here.span_id:016x}-{here.trace_flags:02x}"
-
-
-def _open_span(registration: Registration) -> Span:
-    return span(
-        f"execute_tool {registration.id}",
-        {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": registration.id,
-            "gen_ai.skill.name": registration.id,
-            "openskills.runner": registration.kind,
-        },
-    )
 
 
 @contextmanager

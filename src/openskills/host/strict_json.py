@@ -46,10 +46,8 @@ def read_json(body: bytes) -> Any:
     """Parse a body. Raises `InvalidArgument`."""
     value = _parse_body(body)
     skeleton = _STRING.sub(b"", body)
-    if skeleton.count(b"[") + skeleton.count(b"{") > MAX_DEPTH:
-        steps = skeleton.translate(_DEPTH_STEPS, _NO_BRACKETS)
-        if max(accumulate(memoryview(steps).cast("b")), default=0) > MAX_DEPTH:
-            raise InvalidArgument("body", f"is nested more than {MAX_DEPTH} levels deep")
+    if _is_too_deep(skeleton, MAX_DEPTH):
+        raise InvalidArgument("body", f"is nested more than {MAX_DEPTH} levels deep")
     if _has_duplicates(value, skeleton.count(b":")):
         raise InvalidArgument("body", f"has the duplicate key {_find_duplicate(body)!r}")
     if not _LONG_INTEGER.search(skeleton):
@@ -96,6 +94,14 @@ def _parse_body(body: bytes) -> Any:
     if not body:
         raise InvalidArgument("body", f"is empty; send {_INPUT_EXAMPLE}")
     raise InvalidArgument("body", f"not valid JSON: {str(failure)[:300]}")
+
+
+def _is_too_deep(skeleton: bytes, max_depth: int) -> bool:
+    """Whether a text without its strings is nested deeper than that."""
+    if skeleton.count(b"[") + skeleton.count(b"{") <= max_depth:
+        return False
+    steps = skeleton.translate(_DEPTH_STEPS, _NO_BRACKETS)
+    return max(accumulate(memoryview(steps).cast("b"))) > max_depth
 
 
 def _has_duplicates(value: Any, members: int) -> bool:
@@ -165,7 +171,7 @@ def find_json_object(written: bytes) -> JsonMatch:
     if not isinstance(value, dict):
         raise InvalidSkillJson(f"expected an object, got {_describe_kind(value)}")
     found = cast("dict[str, Any]", value)
-    _check_value(data, found)
+    _check_text(data)
     return JsonMatch(found)
 
 
@@ -174,23 +180,13 @@ def is_result_like(value: Mapping[str, Any]) -> bool:
     return isinstance(value.get("success"), bool)
 
 
-def _check_value(data: bytes, value: object) -> None:
-    # What orjson parses, but callers could not.
-    if data.count(b"[") + data.count(b"{") > _MAX_OUTPUT_DEPTH:
-        level: list[object] = [value]
-        for _ in range(_MAX_OUTPUT_DEPTH):
-            level = [inner for outer in level for inner in _iter_children(outer)]
-        if level:
-            raise InvalidSkillJson(f"nested more than {_MAX_OUTPUT_DEPTH} levels deep")
+def _check_text(data: bytes) -> None:
+    # What orjson parses, but callers could not. Brackets in strings cannot hide any others.
+    is_suspect = data.count(b"[") + data.count(b"{") > _MAX_OUTPUT_DEPTH
+    if is_suspect and _is_too_deep(_STRING.sub(b"", data), _MAX_OUTPUT_DEPTH):
+        raise InvalidSkillJson(f"nested more than {_MAX_OUTPUT_DEPTH} levels deep")
     if _LONG_INTEGER.search(data):
         json.loads(data.decode(), parse_int=_parse_integer)
-
-
-def _iter_children(value: object) -> Iterator[object]:
-    if isinstance(value, dict):
-        yield from (one for one in cast("dict[str, object]", value).values() if isinstance(one, dict | list))
-    elif isinstance(value, list):
-        yield from (one for one in cast("list[object]", value) if isinstance(one, dict | list))
 
 
 def _parse_integer(digits: str) -> int:
@@ -223,7 +219,8 @@ def _find_in_text(data: bytes, fault: str) -> JsonMatch:
     value, start, end = cast("_ObjectSpan", result or last)
     written = text[start:end].encode()
     try:
-        _check_value(written, orjson.loads(written))
+        orjson.loads(written)
+        _check_text(written)
     except orjson.JSONDecodeError as error:
         raise InvalidSkillJson(_explain_fault(written, error.msg)) from None
     return JsonMatch(value, f"{text[:start].strip()}\n{text[end:].strip()}".strip())

@@ -17,14 +17,13 @@ from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.open import DEFAULT_DIRECTORY, open_artifact_store
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.sources.archive import hash_content
-from openskills.errors import InvalidArgument, SessionsUnavailable, SkillError
+from openskills.errors import InvalidArgument, SkillError
 from openskills.host.auth import StoredKey, read_keys
 from openskills.host.database import (
     CHANGE_KEYS,
     HOST_DATABASE,
     UPLOAD_DATABASE,
     record_change,
-    to_postgres_profile,
 )
 from openskills.host.keys import insert_key, select_keys
 from openskills.host.skills import insert_blob, select_parts, select_used_digests
@@ -32,19 +31,17 @@ from openskills.postgres import (
     LONG_TIMEOUT,
     PostgresConnection,
     PostgresHandle,
-    PostgresProfile,
     PostgresUrl,
     read_version,
     to_postgres_value,
 )
 from openskills.session.open import DEFAULT_FILE
 from openskills.session.postgres import PostgresSessionStore
-from openskills.session.sqlite import SESSION_MIGRATIONS
+from openskills.session.sqlite import SESSION_DATABASE
 from openskills.settings import Settings
 from openskills.sql import (
     SELECT_SCHEMA_VERSION,
     SqlConnection,
-    SqliteProfile,
     open_sqlite,
     open_sqlite_readonly,
     select_rows,
@@ -375,9 +372,8 @@ def _open_source(source: Path | PostgresUrl, settings: Settings, name: str) -> G
     if path is None or not path.exists():
         yield None
         return
-    profile: SqliteProfile | None = {HOST: HOST_DATABASE, UPLOADS: UPLOAD_DATABASE}.get(name)
-    if profile is not None:
-        open_sqlite(path, profile, timeout=30).close()
+    if name != SESSIONS:
+        open_sqlite(path, _PROFILES[name], timeout=30).close()
     # One state of the file, whatever a running host writes meanwhile.
     with closing(open_sqlite_readonly(path, HOST_DATABASE)) as connection, connection.transaction("DEFERRED"):
         yield connection
@@ -407,8 +403,4 @@ def _migrate_sessions(place: PostgresUrl) -> None:
     run(use())
 
 
-_PROFILES = {
-    HOST: to_postgres_profile(HOST_DATABASE),
-    UPLOADS: to_postgres_profile(UPLOAD_DATABASE),
-    SESSIONS: PostgresProfile("the session store", "", SESSION_MIGRATIONS, SessionsUnavailable),
-}
+_PROFILES = {HOST: HOST_DATABASE, UPLOADS: UPLOAD_DATABASE, SESSIONS: SESSION_DATABASE}

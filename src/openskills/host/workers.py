@@ -14,7 +14,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from openskills.errors import SkillError
 from openskills.host.database import Database, open_connection
@@ -55,29 +55,6 @@ def list_workers(at: SqlConnection) -> list[dict[str, Any]]:
         }
         for id_, machine, pid, age, fresh in select_rows(at, _LIST)
     ]
-
-
-class HostWorker(Protocol):
-    """Shows others that this worker is alive, and whether they are."""
-
-    id: str
-
-    def hold(self, at: SqlConnection | None = None) -> None:
-        """Show that this worker is alive, unless that is done. `at` is a connection in a transaction."""
-        ...
-
-    def is_alive(self, worker: str, at: SqlConnection | None = None) -> bool:
-        """Whether the worker with this id is running."""
-        ...
-
-    def close(self) -> None:
-        """From now on this worker counts as dead. Blocking."""
-        ...
-
-
-def open_worker(store: Database) -> "WorkerHeartbeat | WorkerLock":
-    """A new worker that uses this database; others notice it after `hold`."""
-    return WorkerHeartbeat(store) if store.is_shared else WorkerLock(store.path)
 
 
 class WorkerHeartbeat:
@@ -217,3 +194,12 @@ class WorkerLock:
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
             os.close(self.descriptor)
             self.descriptor = None
+
+
+HostWorker: TypeAlias = WorkerHeartbeat | WorkerLock
+"""Shows others that this worker is alive, and whether they are. `at` is a connection in a transaction."""
+
+
+def open_worker(store: Database) -> HostWorker:
+    """A new worker that uses this database; others notice it after `hold`."""
+    return WorkerHeartbeat(store) if store.is_shared else WorkerLock(store.path)

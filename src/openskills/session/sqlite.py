@@ -30,7 +30,7 @@ from openskills.session.store import (
     take_lease,
     to_milliseconds,
 )
-from openskills.sql import BUSY_CODES, MigrationStep, SqliteConnection, SqliteHandle, SqliteProfile, SqliteThread
+from openskills.sql import BUSY_CODES, DatabaseProfile, DatabaseThreads, MigrationStep, SqliteConnection, SqliteHandle
 
 SESSION_MIGRATIONS: tuple[MigrationStep, ...] = (
     (
@@ -99,12 +99,13 @@ def _build_error(path: Path | None, error: sqlite3.Error | OSError) -> SkillErro
     return SkillError(f"{store} {what}", store=str(path), sqlite=getattr(error, "sqlite_errorname", "unknown"))
 
 
-SESSION_DATABASE = SqliteProfile(
+SESSION_DATABASE = DatabaseProfile(
     "the session store",
     SESSION_MIGRATIONS,
     ("foreign_keys = ON", "synchronous = FULL"),
     _build_error,
     is_essential=True,
+    unavailable=SessionsUnavailable,
 )
 LOCK_TIMEOUT = 30.0
 
@@ -121,8 +122,8 @@ class SqliteSessionStore:
         self._hook = hook
         # Two connections, so that readers in this process do not wait for writers.
         place = Path(path).absolute()
-        self._writing = SqliteThread(lambda: SqliteHandle(place, SESSION_DATABASE, timeout))
-        self._reading = SqliteThread(lambda: SqliteHandle(place, SESSION_DATABASE, timeout))
+        self._writing = DatabaseThreads(lambda: SqliteHandle(place, SESSION_DATABASE, timeout))
+        self._reading = DatabaseThreads(lambda: SqliteHandle(place, SESSION_DATABASE, timeout))
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
         """See `SessionStore.get`."""

@@ -15,7 +15,7 @@ from tests.host.exchanges import Sent
 
 async def test_expired_links_and_sessions_do_not_count(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
-    store = ConsoleSessions(path, KeyRing.open(None, required=True))
+    store = ConsoleSessions(path, KeyRing(None))
     exchange = HttpExchange({"type": "http", "method": "GET", "headers": [(b"host", b"x:1")], "path": "/"}, None, None)  # type: ignore[arg-type]
     link = await store.create_link()
     database = Database(path)

@@ -9,11 +9,10 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from starlette.routing import Route
 
 from openskills.host.mcp import McpRoute
 from openskills.host.parts import HostOptions
-from openskills.host.routes import AuthenticatedRoute
+from openskills.host.routes import define_route
 from tests.host.hosting import Served
 from tests.host.vendors.uploading import (
     PUBLISHER,
@@ -212,7 +211,7 @@ async def test_mcp_clients_see_an_upload_at_once_if_they_may(tmp_path: Path, hos
 
 
 def test_the_number_of_mcp_endpoints_is_limited(tmp_path: Path, host: Served) -> None:
-    host.app.router.routes.append(Route("/few", AuthenticatedRoute(McpRoute(max_endpoints=2).handle)))
+    host.app.router.routes.append(define_route("/few", McpRoute(max_endpoints=2).handle))
     keys = [key_in(tmp_path, f"writer{number}", scopes=WRITER) for number in range(3)]
     meta: dict[str, Any] = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
