@@ -12,7 +12,7 @@ which it ignores and LangGraph turns into a `ToolMessage` again.
 import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, cast
 
@@ -286,13 +286,13 @@ def read_skill(path: str) -> Steps[SkillText]:
     (answer,) = yield from download_files([path], tolerant=True)
     content = answer.content
     if answer.error or content is None:
-        return SkillText(error=texts.format_unreadable(path, answer.error))
+        return SkillText(error=f"Error: Failed to read skill file at {path}: {answer.error}")
     if len(content) > MAX_SKILL_BYTES:
-        return SkillText(error=texts.format_too_large(path, MAX_SKILL_BYTES))
+        return SkillText(error=f"Error: Skill file at {path} exceeds maximum size ({MAX_SKILL_BYTES} bytes)")
     try:
         return SkillText(content.decode("utf-8"), compute_digest(content))
     except UnicodeDecodeError as error:
-        return SkillText(error=texts.format_undecodable(error))
+        return SkillText(error=f"Error: Failed to decode skill file: {error}")
 
 
 def append_resources(text: str, resources: Sequence[ResourceMetadata]) -> str:
@@ -386,10 +386,7 @@ def prevent_eviction(result: ToolMessage | Command[Any], over: int) -> ToolMessa
         return result
     changes = cast("dict[str, Any]", update)
     messages = [_to_mapping(message) if _is_long(message, over) else message for message in changes.get("messages", ())]
-    command = cast("Command[Any]", result)
-    return Command(
-        graph=command.graph, goto=command.goto, resume=command.resume, update={**changes, "messages": messages}
-    )
+    return replace(cast("Command[Any]", result), update={**changes, "messages": messages})
 
 
 def _is_long(message: object, over: int) -> bool:

@@ -183,21 +183,6 @@ def format_limit_reached(name: str, loaded: Sequence[str], limit: int) -> str:
     )
 
 
-def format_unreadable(path: str, error: str | None) -> str:
-    """The file could not be read."""
-    return f"Error: Failed to read skill file at {path}: {error}"
-
-
-def format_too_large(path: str, limit: int) -> str:
-    """The file is over the limit."""
-    return f"Error: Skill file at {path} exceeds maximum size ({limit} bytes)"
-
-
-def format_undecodable(error: UnicodeDecodeError) -> str:
-    """The file is not UTF-8."""
-    return f"Error: Failed to decode skill file: {error}"
-
-
 def format_not_loaded(name: str, loaded: Sequence[str]) -> str:
     """The skill to unload is not loaded."""
     return (
@@ -272,8 +257,7 @@ def append_notes(
         return result
     theirs = cast("dict[str, Any]", changes)
     messages = [_append_to_message(message, call_id, notes) for message in theirs.get("messages", ())]
-    changed = {**theirs, "messages": messages, **update}
-    return Command(graph=result.graph, goto=result.goto, resume=result.resume, update=changed)
+    return replace(result, update={**theirs, "messages": messages, **update})
 
 
 def _append_to_message(message: BaseMessage, call_id: str, notes: Sequence[str]) -> BaseMessage:

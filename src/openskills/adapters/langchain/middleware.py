@@ -98,7 +98,9 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         self._sections = ListCache[str]()
         self._trimming = TrimWarning()
         self._has_checked_subagents = False
-        self.tools = build_skill_tools(self, with_arguments=self._options.can_take_arguments)
+        self.tools = build_skill_tools(
+            self.load_blocking, self.load, self.unload, with_arguments=self._options.can_take_arguments
+        )
 
     def before_agent(self, state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Any:  # noqa: ARG002
         """Find skills, unless the caller passed them, and reload changed ones."""
