@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, as
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import anyio
 import httpx2
@@ -22,6 +22,7 @@ from openskills.agent.models.model import ModelEvent, ModelRequest, TextDelta
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, ModelUnavailable, SkillError, Unauthorized
 from openskills.prompt.history import get_field, get_items, get_string
+from openskills.settings import Settings
 from openskills.telemetry.mask import Masker
 from openskills.telemetry.metrics import count
 
@@ -430,30 +431,47 @@ async def _iter_body(body: object, provider: ModelProvider) -> AsyncGenerator[ob
     yield body
 
 
-class ResponseParser(Protocol):
-    """Collects the events of one response."""
+class ResponseParser(ABC):
+    """Assembles a response from its events, tolerating invalid ones.
+
+    `model` is used if the server sends no name.
+    """
+
+    def __init__(self, model: str = "") -> None:
+        self._model = model
+        self._text: list[str] = []
+        self._characters = SurrogateBuffer()
 
     @property
+    @abstractmethod
     def is_complete(self) -> bool:
         """Whether the last event has arrived."""
-        ...
 
-    def add(self, event: object, /) -> str:
-        """Add an event; returns new text of the answer."""
-        ...
+    @abstractmethod
+    def _parse_event(self, event: object) -> str:
+        """Take an event, or a complete response from a server that does not stream; return its text."""
+
+    def add(self, event: object) -> str:
+        """Take the next event; return new text of the answer."""
+        return self._append_text(self._characters.add(self._parse_event(event)))
 
     def flush(self) -> str:
-        """The text that was held back."""
-        ...
+        """Return held-back text at the end."""
+        return self._append_text(self._characters.flush())
+
+    def _append_text(self, text: str) -> str:
+        self._text.append(text)
+        return text
 
 
 class ClientModel(ABC):
     """What models behind the official clients have in common; implements `Model`.
 
-    Subclasses set `_client`, `_create` (the streaming method of the client), `_events` (its `AsyncStream[object]`) and
-    `_errors` (its base exception).
+    Subclasses set `_client`, `_create` (the streaming method of the client), `_events` (its `AsyncStream[object]`),
+    `_errors` (its base exception) and `_variables` (of the environment, by parameter).
     """
 
+    _variables: ClassVar[Mapping[str, str]]
     _client: Any
     _create: Any
     _events: type[Any]
@@ -475,6 +493,12 @@ class ClientModel(ABC):
         self._limits = limits or ModelTimeouts()
         self._retrying = retrying or Retrier()
         self._provider = ModelProvider(name, format_host(url), secrets)
+
+    @classmethod
+    def from_settings(cls, model: str, settings: Settings, **options: Any) -> Self:
+        """A model with the key and the URL of its provider in the environment, unless `options` say otherwise."""
+        named = {name: settings.environment.get(variable) for name, variable in cls._variables.items()}
+        return cast("Any", cls)(model, **{**named, **options})
 
     @property
     def name(self) -> str:
