@@ -127,10 +127,10 @@ def test_an_agent_without_subagents_has_no_task() -> None:
     assert TaskTool.find([other]) is None
 
 
-def test_a_delegation_is_a_call_of_the_task() -> None:
+def test_a_delegation_is_a_call_of_the_task(backend: Any) -> None:
     task = TaskTool.find([other, task_tool])
     assert task is not None
-    assert task.call_blocking(Delegation("it"), "here") == "general-purpose does it in here"
+    assert run_blocking(task.call(Delegation("it"), "here"), backend) == "general-purpose does it in here"
 
 
 def loading(limit: int = 2, **options: Any) -> SkillLoader:

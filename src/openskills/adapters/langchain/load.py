@@ -22,7 +22,7 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
 from openskills.adapters.langchain import messages as texts
-from openskills.adapters.langchain.backend_io import MAX_SKILL_BYTES, Steps, download_files
+from openskills.adapters.langchain.backend_io import MAX_SKILL_BYTES, BackendRequest, Steps, download_files
 from openskills.adapters.langchain.discovery import BackendDiscovery
 from openskills.adapters.langchain.messages import (
     SkillMark,
@@ -120,10 +120,6 @@ class Delegation:
     description: str
     agent: str = GENERAL_PURPOSE
 
-    def to_arguments(self, runtime: Any) -> dict[str, Any]:
-        """The arguments of deepagents' `task`."""
-        return {"description": self.description, "subagent_type": self.agent, "runtime": runtime}
-
 
 @dataclass(frozen=True, slots=True)
 class TaskTool:
@@ -148,13 +144,11 @@ class TaskTool:
             found += [name] if type(getattr(hook, "__self__", None)) is UpstreamMiddleware else []
         return found
 
-    def call_blocking(self, delegation: Delegation, runtime: Any) -> Any:
-        """Run the subagent and block."""
-        return self.tool.func(**delegation.to_arguments(runtime))
-
-    async def call(self, delegation: Delegation, runtime: Any) -> Any:
+    def call(self, delegation: Delegation, runtime: Any) -> Steps[Any]:
         """Run the subagent."""
-        return await self.tool.coroutine(**delegation.to_arguments(runtime))
+        arguments = {"description": delegation.description, "subagent_type": delegation.agent, "runtime": runtime}
+        request = BackendRequest(lambda _: self.tool.func(**arguments), lambda _: self.tool.coroutine(**arguments))
+        return (yield request)
 
 
 logger = logging.getLogger(__name__)
@@ -201,13 +195,15 @@ class SkillLoader:
             logger.warning("Skill loading limit reached (%d/%d)", len(call.still_loaded), self.limit)
             return texts.format_limit_reached(call.skill, call.still_loaded, self.limit)
         read = yield from read_skill(skill["path"])
-        if again and not _is_new(call, read):
-            return texts.format_already_loaded(call.skill)
+        if again:
+            known = find_intact_loads(call.thread.messages).get(call.skill)
+            if read.error is not None or known is None or is_current(*known, read):
+                return texts.format_already_loaded(call.skill)
         if read.error is not None:
             logger.error("Failed to read SKILL.md at %s: %s", skill["path"], read.error)
             return read.error
-        known = call.thread.resources.get(call.skill) if call.skill not in call.unloads and not again else None
-        resources = known if known is not None else (yield from _list_resources(skill))
+        listed = call.thread.resources.get(call.skill) if call.skill not in call.unloads and not again else None
+        resources = listed if listed is not None else (yield from _list_resources(skill))
         logger.info("Skill '%s' loaded (%d resources discovered)", call.skill, len(resources))
         text = append_resources(insert_arguments(read.text, args), resources)
         mark = SkillMark(call.skill, "reload" if again else "load", call.loaded, read.digest).for_text(text)
@@ -267,12 +263,6 @@ class SkillLoader:
         return Command(update=update if found is None else {**update, "skills_metadata": found})
 
 
-def _is_new(call: SkillCall, read: SkillText) -> bool:
-    """Whether a loaded skill has changed since it was loaded."""
-    known = find_intact_loads(call.thread.messages).get(call.skill)
-    return read.error is None and known is not None and not is_current(*known, read)
-
-
 def is_current(mark: SkillMark, message: BaseMessage, read: SkillText) -> bool:
     """Whether a message has the instructions as they are in the file now."""
     if mark.digest:
@@ -326,8 +316,9 @@ def reconcile_calls(messages: Sequence[BaseMessage], limit: int, *, tell_state: 
     corrected: list[ToolMessage] = []
     for mark, message in batch:
         right = _reconcile_call(mark, message, loaded, limit, marked=not tell_state)
-        if mark is batch[-1][0] and tell_state:
-            right = _append_state(right, texts.format_state_line(loaded, limit))
+        line = texts.format_state_line(loaded, limit)
+        if mark is batch[-1][0] and tell_state and not get_text(right).endswith(line):
+            right = replace_text(right, f"{get_text(right)}\n\n{line}")
         if right is not message:
             corrected.append(right)
     void = {mark.skill: None for mark, _ in batch if mark.is_load and mark.skill not in loaded}
@@ -365,11 +356,6 @@ def _reconcile_call(
         return replace_own_text(message, texts.format_limit_reached(mark.skill, loaded, limit), "none")
     loaded.append(mark.skill)
     return message
-
-
-def _append_state(message: ToolMessage, line: str) -> ToolMessage:
-    text = get_text(message)
-    return message if text.endswith(line) else replace_text(message, f"{text}\n\n{line}")
 
 
 EVICTION_CHARS = 80_000

@@ -171,19 +171,11 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
 
     def load_blocking(self, skill: str, args: str, runtime: CallRuntime) -> LoadAnswer:
         """Implements `load_skill`, blocking."""
-        task = self._find_task_tool(runtime)
-        answer = run_blocking(self._load_steps(skill, args, runtime, task), self._files)
-        if task and isinstance(answer, Delegation):
-            return task.call_blocking(answer, runtime)
-        return cast("LoadAnswer", answer)
+        return run_blocking(self._load_steps(skill, args, runtime), self._files)
 
     async def load(self, skill: str, args: str, runtime: CallRuntime) -> LoadAnswer:
         """Implements `load_skill`."""
-        task = self._find_task_tool(runtime)
-        answer = await run_async(self._load_steps(skill, args, runtime, task), self._files)
-        if task and isinstance(answer, Delegation):
-            return await task.call(answer, runtime)
-        return cast("LoadAnswer", answer)
+        return await run_async(self._load_steps(skill, args, runtime), self._files)
 
     def unload(self, skill: str, runtime: CallRuntime) -> LoadAnswer:
         """Implements `unload_skill`."""
@@ -278,14 +270,13 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
             merged["skills_loaded"] = LoadedChange(load=names, limit=self._max_loaded_skills)
         return ({**merged, "messages": messages} if messages else merged) or None
 
-    def _load_steps(
-        self, skill: str, args: str, runtime: CallRuntime, task: TaskTool | None
-    ) -> Steps[LoadAnswer | Delegation]:
+    def _load_steps(self, skill: str, args: str, runtime: CallRuntime) -> Steps[LoadAnswer]:
+        task = TaskTool.find(runtime.tools) if self._options.fork else None
         loading = replace(self._loading, fork=task is not None)
-        return loading.load(SkillCall.from_state(skill, runtime.tool_call_id, runtime.state), args)
-
-    def _find_task_tool(self, runtime: CallRuntime) -> TaskTool | None:
-        return TaskTool.find(runtime.tools) if self._options.fork else None
+        answer = yield from loading.load(SkillCall.from_state(skill, runtime.tool_call_id, runtime.state), args)
+        if task is not None and isinstance(answer, Delegation):
+            return (yield from task.call(answer, runtime))
+        return cast("LoadAnswer", answer)
 
 
 def _list_tools(request: ModelRequest[Any]) -> frozenset[str]:

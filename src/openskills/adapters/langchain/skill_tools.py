@@ -107,7 +107,9 @@ class ToolCallGuard:
         restricts, runner = self.options.allowed_tools == "restrict", self.options.hooks
         skills = (yield from self._find_loaded_skills(thread)) if restricts or runner else ()
         rules = collect_rules(skills, thread.loaded, thread.caller_rules) if restricts else []
-        reason = self._find_refusal(request, rules, thread)
+        call = request.tool_call
+        free = self.options.always_allowed | disclosed_skill_tool_names(thread.state)
+        reason = find_refusal(call["name"], cast("Mapping[str, Any]", call["args"]), rules, free)
         if reason is not None:
             return ToolCallStart(request, answer=_build_error(request, reason))
         noted = yield from self._run_hooks("PreToolUse", request, skills)
@@ -131,11 +133,6 @@ class ToolCallGuard:
         if skills is None:
             skills, _ = yield from self.discovery.find_skills(tolerant=True)
         return select_loaded_skills(skills, thread.loaded)
-
-    def _find_refusal(self, request: ToolCallRequest, rules: Sequence[ToolRule], thread: ThreadState) -> str | None:
-        call = request.tool_call
-        free = self.options.always_allowed | disclosed_skill_tool_names(thread.state)
-        return find_refusal(call["name"], cast("Mapping[str, Any]", call["args"]), rules, free)
 
     def _run_hooks(
         self, event: HookEvent, request: ToolCallRequest, skills: Sequence[SkillMetadata], result: str | None = None
