@@ -30,7 +30,6 @@ from mcp_types import (
     NotificationParams,
     PaginatedRequestParams,
     ReadResourceRequestParams,
-    RequestParams,
 )
 
 from openskills.adapters.mcp.resources import (
@@ -102,18 +101,8 @@ class HostedTools(Protocol):
         ...
 
 
-class SkillsListParams(PaginatedRequestParams):
-    """Parameters of `skills/list`."""
-
-
-class SkillUriParams(RequestParams):
-    """Parameters of `skills/get`."""
-
-    uri: str
-
-
-class DirectoryParams(PaginatedRequestParams):
-    """Parameters of `resources/directory/read`."""
+class UriParams(PaginatedRequestParams):
+    """Parameters of `skills/get` and `resources/directory/read`."""
 
     uri: str
 
@@ -212,9 +201,9 @@ class McpServer:
         )
         server.middleware = [self._add_instructions]
         server.extensions[EXTENSION] = {"directoryRead": True}
-        server.add_request_handler("skills/list", SkillsListParams, _translate(self._list_skills))
-        server.add_request_handler("skills/get", SkillUriParams, _translate(self._get_skill))
-        server.add_request_handler("resources/directory/read", DirectoryParams, _translate(self._read_directory))
+        server.add_request_handler("skills/list", PaginatedRequestParams, _translate(self._list_skills))
+        server.add_request_handler("skills/get", UriParams, _translate(self._get_skill))
+        server.add_request_handler("resources/directory/read", UriParams, _translate(self._read_directory))
         server.add_notification_handler("notifications/initialized", NotificationParams, self._follow_connection)
         return server
 
@@ -440,21 +429,21 @@ class McpServer:
                 raise LimitExceeded(said, limit=MAX_RESOURCE_BYTES, size=size)
             return b"".join([chunk async for chunk in reading.chunks]), reading.artifact.mime_type
 
-    async def _list_skills(self, context: Context, params: SkillsListParams) -> dict[str, Any]:
+    async def _list_skills(self, context: Context, params: PaginatedRequestParams) -> dict[str, Any]:
         served = await self._list_served(self._get_request(context).caller)
         listed = [one for one in served if one.entry]
         page, cursor = take_page(listed, lambda one: one.skill.name, params.cursor, SKILLS_PAGE)
         more = {} if cursor is None else {"nextCursor": cursor}
         return {"skills": [one.entry for one in page], **more, **self._cache}
 
-    async def _get_skill(self, context: Context, params: SkillUriParams) -> dict[str, Any]:
+    async def _get_skill(self, context: Context, params: UriParams) -> dict[str, Any]:
         name, path = parse_uri(params.uri)
         served = await self._find_served(context, name)
         if path != SKILL_FILE or not served.entry:
             raise InvalidArgument("uri", f"{params.uri[:200]} is not the address of a skill; skills/list has all")
         return {"skill": served.entry, **self._cache}
 
-    async def _read_directory(self, context: Context, params: DirectoryParams) -> dict[str, Any]:
+    async def _read_directory(self, context: Context, params: UriParams) -> dict[str, Any]:
         if params.uri == SCHEME:
             served = await self._list_served(self._get_request(context).caller)
             children = [
