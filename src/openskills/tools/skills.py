@@ -147,11 +147,11 @@ SKILL_LOAD = Tool(
 )
 
 
-class UnloadArguments(Arguments):
+class SkillArguments(Arguments):
     skill: str
 
 
-async def unload(context: ToolContext, arguments: UnloadArguments) -> ToolResult:
+async def unload(context: ToolContext, arguments: SkillArguments) -> ToolResult:
     """Unload a skill with its documents, even if it left the catalog."""
     name, view = arguments.skill.strip(), context.view()
     known = name if name in view.entries else context.skills.get(name).name
@@ -164,21 +164,16 @@ async def unload(context: ToolContext, arguments: UnloadArguments) -> ToolResult
 SKILL_UNLOAD = Tool(
     "skill_unload",
     "Unload a skill when you are done with it.",
-    UnloadArguments,
+    SkillArguments,
     unload,
     build_result_schema({"skill": "string", "was_loaded": "boolean"}),
 )
 
 
-class SelectDocsArguments(Arguments):
-    skill: str
+class SelectDocsArguments(SkillArguments):
     docs: TextList | None = Field(default=None, description="Such as guide.md or guide.md#L120-L180")
     include_all_docs: bool = False
     mode: Literal["add", "replace", "clear"] = Field(default="replace")
-
-
-class ListDocsArguments(Arguments):
-    skill: str
 
 
 async def select_docs(context: ToolContext, arguments: SelectDocsArguments) -> ToolResult:
@@ -201,7 +196,7 @@ async def select_docs(context: ToolContext, arguments: SelectDocsArguments) -> T
     return ToolResult.from_data({"skill": skill.name, "mode": arguments.mode, **selection}, changes)
 
 
-async def list_docs(context: ToolContext, arguments: ListDocsArguments) -> ToolResult:
+async def list_docs(context: ToolContext, arguments: SkillArguments) -> ToolResult:
     """List a skill's documents with their sizes, and which of them are selected."""
     skill = context.skills.get(arguments.skill)
     selected = context.view().docs(skill.name)
@@ -230,7 +225,7 @@ SKILL_SELECT_DOCS = Tool(
 SKILL_LIST_DOCS = Tool(
     "skill_list_docs",
     "List a skill's documents with their sizes.",
-    ListDocsArguments,
+    SkillArguments,
     list_docs,
     build_result_schema({"skill": "string", "docs": "object[]"}),
     read_only=True,
