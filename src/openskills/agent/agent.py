@@ -370,7 +370,8 @@ def _add_message(items: dict[str, dict[str, Any]], event: Event, agent: str) -> 
     if not text and not files and not is_asked:
         return  # only tool calls, which follow
     item: dict[str, Any] = {"id": f"m{event.seq}", "kind": "message", **_describe_time(event, agent)}
-    item |= {"role": "user" if is_asked else "assistant", "text": text, "files": [_describe_file(one) for one in files]}
+    shown = [{name: str(one.get(name) or "") for name in ("name", "ref", "mime_type", "path")} for one in files]
+    item |= {"role": "user" if is_asked else "assistant", "text": text, "files": shown}
     if event.author == USER:
         item["agent"] = ""
     elif is_asked:
@@ -379,10 +380,6 @@ def _add_message(items: dict[str, dict[str, Any]], event: Event, agent: str) -> 
         if payload.get(name):
             item[name] = payload[name]
     items[item["id"]] = item
-
-
-def _describe_file(file: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: str(file.get(name) or "") for name in ("name", "ref", "mime_type", "path")}
 
 
 def _add_call(items: dict[str, dict[str, Any]], event: Event, agent: str) -> None:

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from copy import copy
 from functools import partial
-from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from openskills.arguments import check_arguments
@@ -184,8 +183,8 @@ class SkillRuntime:
         await self._processes.close()
         if self._owns_executor and self._executor is not None:
             await self._executor.close()
-        if self._owns_store and isinstance(self.store, _CloseableStore):
-            await self.store.close()
+        if self._owns_store and (close := getattr(self.store, "close", None)) is not None:
+            await close()
         if failed:
             raise failed[0]
 
@@ -312,11 +311,6 @@ class SkillRuntime:
 
     def _find_allowed_tools(self, skill: str) -> tuple[str, ...]:
         return self.catalog.snapshot.get(skill).manifest.allowed_tools
-
-
-@runtime_checkable
-class _CloseableStore(Protocol):
-    async def close(self) -> None: ...
 
 
 def _inherit(shared: Conversation, parent: str, agent: str) -> None:

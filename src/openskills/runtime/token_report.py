@@ -5,6 +5,7 @@ Plays the same scripted tasks in three modes without calling a model, and counts
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -186,7 +187,10 @@ async def measure_tokens(
     it is searched for before it is loaded. A text that is in the prompt already is not loaded, so full injection needs
     fewer requests. Raises `InvalidArgument` for an unknown encoding or a task that does not fit the skills.
     """
-    counter, exact = _open_counter(encoding)
+    counter, exact = estimate_tokens, False
+    if encoding is not None:
+        with suppress(MissingExtra):
+            counter, exact = load_exact_counter(encoding), True
     # Each text is counted once.
     count = cache(counter)
     contents, unread = read_contents(catalog.skills)
@@ -224,13 +228,6 @@ async def measure_tokens(
         sum(count(text) for skill in contents for text in skill.docs.values()),
         tuple(TaskReport(name, modes) for name, modes in found.items()),
     )
-
-
-def _open_counter(encoding: str | None) -> tuple[TokenCounter, bool]:
-    try:
-        return (estimate_tokens, False) if encoding is None else (load_exact_counter(encoding), True)
-    except MissingExtra:
-        return estimate_tokens, False
 
 
 def read_contents(skills: Iterable[Skill]) -> tuple[tuple[SkillContents, ...], tuple[str, ...]]:
