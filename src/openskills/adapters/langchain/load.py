@@ -78,14 +78,9 @@ class SkillCall:
         return cls(_find_name(skill, thread), call_id or "", thread, loads, unloads)
 
     @property
-    def loaded(self) -> tuple[str, ...]:
-        """The skills that were loaded before the message."""
-        return self.thread.loaded
-
-    @property
     def still_loaded(self) -> list[str]:
         """The skills that are still loaded, whatever the results of the earlier calls are."""
-        return [name for name in self.loaded if name not in self.unloads]
+        return [name for name in self.thread.loaded if name not in self.unloads]
 
 
 def _find_earlier_calls(
@@ -206,7 +201,7 @@ class SkillLoader:
         resources = listed if listed is not None else (yield from _list_resources(skill))
         logger.info("Skill '%s' loaded (%d resources discovered)", call.skill, len(resources))
         text = append_resources(insert_arguments(read.text, args), resources)
-        mark = SkillMark(call.skill, "reload" if again else "load", call.loaded, read.digest).for_text(text)
+        mark = SkillMark(call.skill, "reload" if again else "load", call.thread.loaded, read.digest).for_text(text)
         return self._build_command(call, text, mark, resources, found)
 
     def _find_skill(
@@ -226,12 +221,12 @@ class SkillLoader:
 
     def unload(self, call: SkillCall) -> LoadAnswer:
         """Unload a skill. Its instructions stay in the conversation."""
-        if call.skill not in call.loaded and call.skill not in call.loads:
-            return texts.format_not_loaded(call.skill, call.loaded)
-        remaining = [name for name in call.loaded if name != call.skill]
+        if call.skill not in call.thread.loaded and call.skill not in call.loads:
+            return texts.format_not_loaded(call.skill, call.thread.loaded)
+        remaining = [name for name in call.thread.loaded if name != call.skill]
         logger.info("Skill '%s' unloaded (%d/%d slots available)", call.skill, self.limit - len(remaining), self.limit)
         text = texts.format_unloaded(call.skill, remaining, self.limit, marked=self.marked)
-        mark = SkillMark(call.skill, "unload", call.loaded).for_text(text)
+        mark = SkillMark(call.skill, "unload", call.thread.loaded).for_text(text)
         update: dict[str, Any] = {
             "skills_loaded": LoadedChange(unload=[call.skill]),
             "skill_resources": {call.skill: None},

@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeVar, cast
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Command
 
+from openskills.prompt.history import get_field, get_items, get_string
+
 MARK_KEY = "openskills_skill"
 """The key of the mark in `additional_kwargs`, which are not sent to providers."""
 PINNED = "pinned_skill"
@@ -81,20 +83,13 @@ def parse_mark(message: BaseMessage) -> SkillMark | None:
     raw = extra.get(MARK_KEY)
     if not isinstance(raw, Mapping):
         return _parse_pin(message, extra)
-    fields = cast("Mapping[str, object]", raw)
-    skill, change, before = fields.get("skill"), _CHANGES.get(fields.get("change")), fields.get("before")
-    digest, characters, text = fields.get("digest"), fields.get("characters"), fields.get("text")
-    if not isinstance(skill, str) or change is None:
+    skill, change = get_string(raw, "skill"), _CHANGES.get(get_field(raw, "change"))
+    if not skill or change is None:
         return None
-    names = cast("Sequence[object]", before) if isinstance(before, list | tuple) else ()
-    return SkillMark(
-        skill,
-        change,
-        tuple(name for name in names if isinstance(name, str)),
-        digest if isinstance(digest, str) else "",
-        characters if isinstance(characters, int) else -1,
-        text if isinstance(text, str) else "",
-    )
+    before = tuple(name for name in get_items(get_field(raw, "before")) if isinstance(name, str))
+    characters = get_field(raw, "characters")
+    length = characters if isinstance(characters, int) else -1
+    return SkillMark(skill, change, before, get_string(raw, "digest"), length, get_string(raw, "text"))
 
 
 def _parse_pin(message: BaseMessage, extra: Mapping[str, object]) -> SkillMark | None:
