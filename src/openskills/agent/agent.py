@@ -33,7 +33,7 @@ from openskills.agent.models.model import Model, ModelRequest, ModelResponse, To
 from openskills.agent.models.open import open_model
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, SkillError
-from openskills.prompt.history import get_text
+from openskills.prompt.history import get_text, get_tool_calls
 from openskills.prompt.usage import account
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
@@ -265,11 +265,11 @@ def find_unanswered_calls(messages: Sequence[Mapping[str, Any]]) -> list[tuple[s
     results = Counter(str(message.get("tool_call_id")) for message in messages if message.get("role") == "tool")
     found: list[tuple[str, str]] = []
     for message in messages:
-        for identity, name in _list_calls(message):
+        for call in get_tool_calls(message):
             # An id may occur twice in an old log; each result is for one call, as in `order_results`.
-            results[identity] -= 1
-            if results[identity] < 0:
-                found.append((identity, name))
+            results[call.id] -= 1
+            if results[call.id] < 0:
+                found.append((call.id, call.name))
     return found
 
 
@@ -283,9 +283,7 @@ def order_results(entries: Sequence[tuple[int, Message]]) -> list[tuple[int, Mes
     for entry in entries:
         if entry[1].get("role") != "tool":
             ordered.append(entry)
-            for identity, _ in _list_calls(entry[1]):
-                if results.get(identity):
-                    ordered.append(results[identity].pop(0))
+            ordered += [results[call.id].pop(0) for call in get_tool_calls(entry[1]) if results.get(call.id)]
     return ordered
 
 
@@ -297,11 +295,6 @@ def _event_to_message(event: Event, agent: str) -> Message | None:
         message = payload.get("message")
         return dict(cast("Mapping[str, Any]", message)) if isinstance(message, Mapping) else None
     return None
-
-
-def _list_calls(message: Mapping[str, Any]) -> list[tuple[str, str]]:
-    calls = message.get("tool_calls") or ()
-    return [(str(call["id"]), str(call["function"]["name"])) for call in cast("Sequence[Any]", calls)]
 
 
 def find_title(events: Iterable[Event]) -> str:
@@ -558,11 +551,9 @@ def _format_lines(message: Message, max_chars: int, *, results: bool = False) ->
     if role == "system" and isinstance(content, str) and content.startswith(SUMMARY_HEADER):
         return content.removeprefix(SUMMARY_HEADER).strip("\n").split("\n")
     text = " ".join(get_text(message).split())
-    calls: Sequence[Any] = message.get("tool_calls") or ()
     said = [f"{role}: {_truncate(text, max_chars)}"] if text and (results or role != "tool") else []
-    return said + [
-        f"called {call['function']['name']} {_truncate(call['function']['arguments'], max_chars)}" for call in calls
-    ]
+    calls = (f"called {call.name} {_truncate(str(call.arguments), max_chars)}" for call in get_tool_calls(message))
+    return [*said, *calls]
 
 
 def _truncate(text: str, max_chars: int) -> str:

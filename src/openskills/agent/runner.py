@@ -135,7 +135,9 @@ async def store_attachments(
     `events` are the conversation so far.
     """
     kept: list[dict[str, Any]] = []
-    taken = set(await _list_input_names(session)) if files and _has_tool_runs(events) else set[str]()
+    # What ran may have written to the workspace.
+    ran = any(event.kind == TOOL_RESPONSE and event.payload.get("tool") not in KNOWLEDGE for event in events)
+    taken = set(await _list_input_names(session)) if files and ran else set[str]()
     for file in files:
         name = session.choose_file_name(file.name, taken)
         # Also for a file over the limits, which is not among the session's files.
@@ -170,11 +172,6 @@ def list_attachments(events: Iterable[Event]) -> list[Mapping[str, Any]]:
         for file in cast("Sequence[object]", event.payload.get("files") or ())
         if isinstance(file, Mapping)
     ]
-
-
-def _has_tool_runs(events: Iterable[Event]) -> bool:
-    """Whether anything may have been written to the workspace."""
-    return any(event.kind == TOOL_RESPONSE and event.payload.get("tool") not in KNOWLEDGE for event in events)
 
 
 async def _list_input_names(session: SkillSession) -> Sequence[str]:

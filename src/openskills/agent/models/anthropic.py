@@ -38,6 +38,7 @@ from openskills.agent.models.model import (
     ModelResponse,
     ToolCall,
     Usage,
+    clean_name,
     find_file_provider,
     is_json_object,
     iter_file_ids,
@@ -384,7 +385,7 @@ class _MessageTranslator:
             own = make_unique_id(_INVALID_CHARS.sub("_", call.id), self._taken)
             self._taken.add(own)
             self._open.append((call.id, own))
-            name = _INVALID_CHARS.sub("_", call.name)[:_MAX_NAME_CHARS] or "unnamed_tool"
+            name = clean_name(call.name, _MAX_NAME_CHARS)
             turn.append({"type": "tool_use", "id": own, "name": name, "input": parse_arguments(call.arguments)})
 
     def _add_result(self, message: Mapping[str, Any]) -> None:

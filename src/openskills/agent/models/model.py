@@ -181,9 +181,9 @@ def make_unique_id(wanted: str, taken: set[str]) -> str:
     return own
 
 
-def clean_name(name: str) -> str:
+def clean_name(name: str, max_chars: int = _MAX_NAME_CHARS) -> str:
     """A name that every provider accepts; an invalid one would break all later requests."""
-    return _INVALID_CHARS.sub("_", name)[:_MAX_NAME_CHARS] or NO_NAME
+    return _INVALID_CHARS.sub("_", name)[:max_chars] or NO_NAME
 
 
 def is_json_object(arguments: object) -> bool:
