@@ -388,23 +388,17 @@ class UploadStager:
         if upload.data is not None:
             yield _content_from_bytes(upload, upload.data)
         elif upload.file_id.startswith(SCHEME):
-            async with self._open_artifact(upload) as fetched:
-                yield fetched
+            if self._artifacts is None:
+                raise SkillError("it is an artifact, and this session has no artifact store")
+            name, version = parse_ref(upload.file_id, field="file_id")
+            async with self._artifacts.open(self._scope, name, version) as reading:
+                found = reading.artifact
+                own = upload.name or PurePosixPath(name.removeprefix(USER_PREFIX)).name
+                known = found.mime_type if found.mime_type != BINARY else detect_mime_type(own, b"")
+                kind = _get_mime_type(upload) or known
+                yield _UploadContent(own, reading.chunks, found.size, found.sha256, kind)
         else:
             yield _content_from_bytes(upload, await _download_file(self._uploads.download, upload.file_id))
-
-    @asynccontextmanager
-    async def _open_artifact(self, upload: UserUpload) -> AsyncGenerator[_UploadContent]:
-        if self._artifacts is None:
-            raise SkillError("it is an artifact, and this session has no artifact store")
-        name, version = parse_ref(upload.file_id, field="file_id")
-        async with self._artifacts.open(self._scope, name, version) as reading:
-            found = reading.artifact
-            own = upload.name or PurePosixPath(name.removeprefix(USER_PREFIX)).name
-            known = _get_mime_type(upload) or (
-                found.mime_type if found.mime_type != BINARY else detect_mime_type(own, b"")
-            )
-            yield _UploadContent(own, reading.chunks, found.size, found.sha256, known)
 
     def _check_limits(self, size: int, placed: WorkspaceUploads) -> None:
         limits = self._uploads.limits
