@@ -375,56 +375,6 @@ _TRANSPORT_ERRORS = (httpx2.HTTPError, httpx2.StreamError, anyio.EndOfStream, OS
 """Errors that the official clients do not wrap; a timeout is an `OSError`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseStream:
-    """The events of a response (one if it was not streamed), and its byte stream."""
-
-    events: AsyncIterator[object]
-    source: DeadlineByteStream
-
-
-@asynccontextmanager
-async def open_response(
-    request: AbstractAsyncContextManager[Any],
-    stream: type[Any],
-    errors: type[Exception],
-    limits: ModelTimeouts,
-    provider: ModelProvider,
-    is_complete: Callable[[], bool],
-    on_send: Callable[[bytes], None] | None = None,
-) -> AsyncGenerator[ResponseStream]:
-    """Send a request made by `with_streaming_response` of a client, and open its response.
-
-    `stream` is the client's `AsyncStream[object]`: events are not parsed into its types, which trust the server.
-    `errors` is the client's base exception. Failures raise `AttemptError`, also while the block reads, unless the
-    response `is_complete`. Leaving the block closes the connection, unless the response was read to its end.
-    `on_send` gets the body of the request when the server has answered, also with an error.
-    """
-    deadline = asyncio.get_running_loop().time() + limits.first
-    try:
-        async with AsyncExitStack() as opened:
-            async with asyncio.timeout_at(deadline):
-                response = await opened.enter_async_context(request)
-            http: httpx2.Response = response.http_response
-            if on_send is not None:
-                on_send(http.request.content)
-            assert isinstance(http.stream, httpx2.AsyncByteStream)  # noqa: S101 - the clients are asynchronous
-            http.stream = source = DeadlineByteStream(http.stream, limits, deadline)
-            kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if kind in _STREAMS:
-                yield ResponseStream(await response.parse(to=stream), source)
-            elif kind == "application/json":
-                yield ResponseStream(_iter_body(await response.json(), provider), source)
-            else:
-                raise provider.content_type_error(kind)
-    except (errors, *_TRANSPORT_ERRORS) as error:
-        refused: object = getattr(error, "response", None)
-        if on_send is not None and isinstance(refused, httpx2.Response):
-            on_send(refused.request.content)
-        if not is_complete():
-            raise provider.error_from_exception(error) from None
-
-
 async def _iter_body(body: object, provider: ModelProvider) -> AsyncGenerator[object]:
     if get_field(body, "error"):
         raise provider.error_from_body(body)
@@ -516,6 +466,44 @@ class ClientModel(ABC):
     @abstractmethod
     def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]: ...
 
+    @asynccontextmanager
+    async def open_response(
+        self,
+        request: AbstractAsyncContextManager[Any],
+        is_complete: Callable[[], bool],
+        on_send: Callable[[bytes], None] | None = None,
+    ) -> AsyncGenerator[tuple[AsyncIterator[object], DeadlineByteStream]]:
+        """Send a request made by `with_streaming_response` of the client; yields the events of its response (one if it
+        was not streamed), and its byte stream. Events are not parsed into types of the client, which trust the server.
+
+        Failures raise `AttemptError`, also while the block reads, unless the response `is_complete`. Leaving the block
+        closes the connection, unless the response was read to its end. `on_send` gets the body of the request when the
+        server has answered, also with an error.
+        """
+        deadline = asyncio.get_running_loop().time() + self._limits.first
+        try:
+            async with AsyncExitStack() as opened:
+                async with asyncio.timeout_at(deadline):
+                    response = await opened.enter_async_context(request)
+                http: httpx2.Response = response.http_response
+                if on_send is not None:
+                    on_send(http.request.content)
+                assert isinstance(http.stream, httpx2.AsyncByteStream)  # noqa: S101 - the clients are asynchronous
+                http.stream = source = DeadlineByteStream(http.stream, self._limits, deadline)
+                kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+                if kind in _STREAMS:
+                    yield await response.parse(to=self._events), source
+                elif kind == "application/json":
+                    yield _iter_body(await response.json(), self._provider), source
+                else:
+                    raise self._provider.content_type_error(kind)
+        except (self._errors, *_TRANSPORT_ERRORS) as error:
+            refused: object = getattr(error, "response", None)
+            if on_send is not None and isinstance(refused, httpx2.Response):
+                on_send(refused.request.content)
+            if not is_complete():
+                raise self._provider.error_from_exception(error) from None
+
     async def _stream_text(
         self,
         body: Mapping[str, Any],
@@ -527,13 +515,11 @@ class ClientModel(ABC):
     ) -> AsyncGenerator[TextDelta]:
         """Send a request and stream the text of its response. With `may_end_early`, `[DONE]` is a proper end."""
         sent = self._create(**body, extra_body=extra)
-        async with open_response(
-            sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete, on_send
-        ) as response:
-            async for event in response.events:
+        async with self.open_response(sent, lambda: answer.is_complete, on_send) as (events, source):
+            async for event in events:
                 if text := answer.add(event):
                     yield TextDelta(text)
-            if not answer.is_complete and not (may_end_early and response.source.has_done_marker):
+            if not answer.is_complete and not (may_end_early and source.has_done_marker):
                 raise self._provider.incomplete_error("it was cut off")
         if text := answer.flush():
             yield TextDelta(text)
