@@ -43,16 +43,11 @@ class LocalFile:
     def read(self) -> bytes | None:
         """The content, at most `MAX_SKILL_BYTES` + 1 bytes; None when the file is gone or not a regular file."""
         try:
-            descriptor = os.open(self.place, _FLAGS)
+            with open(self.place, "rb", buffering=0, opener=lambda path, _: os.open(path, _FLAGS)) as file:
+                is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+                return file.read(min(self.stamp[3], MAX_SKILL_BYTES) + 1) if is_file else None
         except OSError:
             return None
-        try:
-            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            return _read_up_to(descriptor, min(self.stamp[3], MAX_SKILL_BYTES) + 1) if is_file else None
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +124,6 @@ def _build_prefix(backend: FilesystemBackend, directory: str) -> str:
         return directory.rstrip("/") + "/"
     below = os.path.relpath(directory, backend.cwd)
     return "/" if below == "." else f"/{below}/"
-
-
-def _read_up_to(descriptor: int, limit: int) -> bytes:
-    """Read at most `limit` bytes."""
-    chunks: list[bytes] = []
-    while limit > 0 and (chunk := os.read(descriptor, limit)):
-        chunks.append(chunk)
-        limit -= len(chunk)
-    return b"".join(chunks)
 
 
 T = TypeVar("T")

@@ -276,15 +276,11 @@ _TOOL_NAMES: Mapping[str, str] = {
 }
 
 
-def translate_tool_name(name: str) -> str:
-    """The deepagents name of a tool of another client: `Read` is `read_file`."""
-    return _TOOL_NAMES.get(name.lower(), name)
-
-
 def to_tool_names(pattern: str) -> tuple[str, str]:
     """The tool that an entry of `allowed-tools` such as `Bash(git:*)` names, as written and in deepagents."""
     name = pattern.partition("(")[0].strip()
-    return name, translate_tool_name(name)
+    # The tool `Read` of another client is `read_file`.
+    return name, _TOOL_NAMES.get(name.lower(), name)
 
 
 def list_tool_names(tool: str) -> tuple[str, ...]:
