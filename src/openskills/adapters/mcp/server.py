@@ -6,6 +6,7 @@
 import asyncio
 import base64
 import json
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -333,12 +334,12 @@ class McpServer:
     async def _call(
         self, context: Context, request: McpRequest, name: str, arguments: Mapping[str, Any]
     ) -> dict[str, Any]:
-        async with _ProgressReporter(context) as progress:
+        async with _report_progress(context) as report:
             if name in self._list_names(request.caller):
                 return await self._call_session(request, name, arguments)
             if self._hosted is not None:
                 with suppress(LookupError):
-                    data, error = await self._hosted.call(name, arguments, request.caller, progress.report)
+                    data, error = await self._hosted.call(name, arguments, request.caller, report)
                     text = json.dumps(data, ensure_ascii=False) if error is None else f"error: {error}"
                     return _build_result(text, data, is_error=error is not None)
         raise MCPError(INVALID_PARAMS, f"unknown tool {name[:100]!r}; tools/list has all tools", {"name": name[:100]})
@@ -521,36 +522,31 @@ class _WatchedCatalog:
         return changes
 
 
-class _ProgressReporter:
-    """Reports progress of one request while the block runs, if its client asks for it."""
+@asynccontextmanager
+async def _report_progress(context: Context) -> AsyncGenerator[ToolProgress]:
+    """Report progress of one request while the block runs, if its client asks for it.
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._began = asyncio.get_running_loop().time()
-        self._line = ""
-        self._task: asyncio.Task[None] | None = None
+    The function shows a line with the next notification.
+    """
+    loop = asyncio.get_running_loop()
+    began, shown = loop.time(), deque([""], maxlen=1)
 
-    def report(self, line: str) -> None:
-        """Show this line with the next notification."""
-        self._line = line
-
-    async def __aenter__(self) -> "_ProgressReporter":
-        if self._context.meta and self._context.meta.get("progress_token") is not None:
-            self._task = asyncio.create_task(self._notify())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _notify(self) -> None:
-        loop = asyncio.get_running_loop()
+    async def notify() -> None:
         while True:
             await asyncio.sleep(PROGRESS_INTERVAL)
-            seconds = loop.time() - self._began
-            line = self._line or f"running for {seconds:.0f} s"
-            await self._context.session.report_progress(round(seconds, 1), message=line)
+            seconds = loop.time() - began
+            line = shown[0] or f"running for {seconds:.0f} s"
+            await context.session.report_progress(round(seconds, 1), message=line)
+
+    if not context.meta or context.meta.get("progress_token") is None:
+        yield shown.append
+        return
+    task = loop.create_task(notify())
+    try:
+        yield shown.append
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def _translate(handler: Callable[[Context, Any], Any]) -> Any:
