@@ -197,15 +197,7 @@ class SkillRuntime:
     def _create_conversation(self, scope: Scope, cache: ConversationCache) -> Conversation:
         settings = self.settings
         terms = LeaseTerms(describe_holder(self._name), settings.lease_ttl, settings.lease_wait)
-        made: Conversation = Conversation(
-            scope,
-            self.store,
-            lambda: self._open_runner(made),
-            cache,
-            terms,
-            save=lambda runner: self._save_workspace(made, runner),
-        )
-        return made
+        return Conversation(scope, self.store, self._open_runner, cache, terms, self._save_workspace)
 
     async def _open_runner(self, shared: Conversation) -> CommandRunner:
         if self._executor is None:
@@ -288,10 +280,13 @@ class SkillRuntime:
 
     def _build_rules(self, shared: Conversation, agent: str, options: SessionOptions) -> CommandRules:
         settings = self.settings
+        # Without anybody to ask, nothing is installed.
+        ask = options.ask_install or options.ask
+        install = shared.get_approvals((agent, ask, "install"), partial(Approvals, ask)) if ask is not None else None
         return CommandRules(
             policy=self._build_policy(options),
             approve=self._get_approvals(shared, agent, options),
-            approve_install=self._get_install_approvals(shared, agent, options),
+            approve_install=install,
             host_roots=settings.host_roots if options.host_roots is None else options.host_roots,
             values=options.secrets,
             network=tuple({host for grants in options.grants.values() for host in grants.network}),
@@ -303,11 +298,6 @@ class SkillRuntime:
             return None
         made = partial(Approvals, options.ask, allowed_tools_of=self._find_allowed_tools, restrict=options.restrict)
         return shared.get_approvals((agent, options.ask, options.restrict), made)
-
-    def _get_install_approvals(self, shared: Conversation, agent: str, options: SessionOptions) -> Approvals | None:
-        # Without anybody to ask, nothing is installed.
-        ask = options.ask_install or options.ask
-        return None if ask is None else shared.get_approvals((agent, ask, "install"), partial(Approvals, ask))
 
     def _find_allowed_tools(self, skill: str) -> tuple[str, ...]:
         return self.catalog.snapshot.get(skill).manifest.allowed_tools
