@@ -33,7 +33,7 @@ from openskills.agent.models.model import Model, ModelRequest, ModelResponse, To
 from openskills.agent.models.open import open_model
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, SkillError
-from openskills.prompt.history import get_text, get_tool_calls
+from openskills.prompt.history import get_items, get_text, get_tool_calls
 from openskills.prompt.usage import account
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
@@ -307,10 +307,13 @@ def find_title(events: Iterable[Event]) -> str:
 
 def _get_message_text(event: Event) -> tuple[str, list[Mapping[str, Any]]]:
     """The text of a message without the line about its files, and its files."""
-    message = cast("Mapping[str, Any]", event.payload.get("message") or {})
-    files = [cast("Mapping[str, Any]", one) for one in event.payload.get("files") or () if isinstance(one, Mapping)]
-    text = get_text(message)
+    files, text = list_message_files(event), get_text(event.payload.get("message"))
     return (split_files_line(text)[0] if files else text), files
+
+
+def list_message_files(event: Event) -> list[Mapping[str, Any]]:
+    """The files of a message."""
+    return [cast("Mapping[str, Any]", one) for one in get_items(event.payload.get("files")) if isinstance(one, Mapping)]
 
 
 def find_item_id(call_id: object) -> str:

@@ -5,7 +5,7 @@ import base64
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from openskills.agent.agent import (
     END,
@@ -16,6 +16,7 @@ from openskills.agent.agent import (
     build_transcript,
     find_last_turn,
     find_unanswered_calls,
+    list_message_files,
     settle,
 )
 from openskills.agent.attached_line import add_files_line
@@ -165,13 +166,7 @@ def get_file_name(file: Mapping[str, Any]) -> str:
 
 def list_attachments(events: Iterable[Event]) -> list[Mapping[str, Any]]:
     """The files of all messages so far."""
-    return [
-        cast("Mapping[str, Any]", file)
-        for event in events
-        if event.kind == MESSAGE
-        for file in cast("Sequence[object]", event.payload.get("files") or ())
-        if isinstance(file, Mapping)
-    ]
+    return [file for event in events if event.kind == MESSAGE for file in list_message_files(event)]
 
 
 async def _list_input_names(session: SkillSession) -> Sequence[str]:

@@ -118,16 +118,13 @@ async def _describe_requirements(
     return lines
 
 
-def _shorten_reason(reason: str, path: str) -> str:
-    """A reason without the path, which is named before it, so that equal reasons are the same text."""
-    return re.sub(rf"(?:docs: )?'?{re.escape(path)}'?(?: of '[^']*')?", "it", reason, count=1)
-
-
 def _describe_left_out(left_out: Mapping[str, str]) -> str:
     """Documents by reason; most of them have the same one."""
     by_reason: dict[str, list[str]] = {}
     for path, reason in left_out.items():
-        by_reason.setdefault(_shorten_reason(reason, path), []).append(to_one_line(path))
+        # Without the path, which is named before it, equal reasons are the same text.
+        short = re.sub(rf"(?:docs: )?'?{re.escape(path)}'?(?: of '[^']*')?", "it", reason, count=1)
+        by_reason.setdefault(short, []).append(to_one_line(path))
     return "; ".join(
         f"{', '.join(paths[:_MAX_NAMED])}{f' and {len(paths) - _MAX_NAMED} more' if len(paths) > _MAX_NAMED else ''} "
         f"({reason})"
