@@ -20,7 +20,7 @@ from openskills.agent.agent import (
     settle,
 )
 from openskills.agent.attached_line import add_files_line
-from openskills.agent.models.model import CatalogModel, Usage, find_file_provider
+from openskills.agent.models.model import Usage, find_file_provider
 from openskills.agent.subagent import Load, build_agent_tools, load_skills, make_fork
 from openskills.agent.turn import (
     READER_TIMEOUT,
@@ -338,7 +338,9 @@ def _rebind_runtime(agent: Agent, runtime: SkillRuntime | None) -> Agent:
     """The agent and its sub-agents in another runtime."""
     if runtime is None:
         return agent
-    model = agent.model.with_catalog(runtime.catalog) if isinstance(agent.model, CatalogModel) else agent.model
+    # A model such as `rule` chooses skills from a catalog instead of from the prompt.
+    with_catalog = getattr(agent.model, "with_catalog", None)
+    model = agent.model if with_catalog is None else with_catalog(runtime.catalog)
     children = [_rebind_runtime(child, runtime) for child in agent.sub_agents]
     return replace(agent, runtime=runtime, model=model, sub_agents=children)
 

@@ -3,10 +3,9 @@
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias
 
 from openskills.arguments import check_arguments
-from openskills.catalog.catalog import Catalog
 from openskills.errors import InvalidArgument
 from openskills.prompt.history import get_field, get_items, get_string, get_tool_calls, parse_json_object
 
@@ -107,15 +106,6 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Close its connections."""
-        ...
-
-
-@runtime_checkable
-class CatalogModel(Protocol):
-    """A model that chooses skills from a catalog instead of from the prompt."""
-
-    def with_catalog(self, catalog: Catalog) -> Model:
-        """The same model for another catalog."""
         ...
 
 
