@@ -164,11 +164,6 @@ def get_file_name(file: Mapping[str, Any]) -> str:
     return PurePosixPath(str(file.get("path") or "")).name or str(file["name"])
 
 
-def list_attachments(events: Iterable[Event]) -> list[Mapping[str, Any]]:
-    """The files of all messages so far."""
-    return [file for event in events if event.kind == MESSAGE for file in list_message_files(event)]
-
-
 async def _list_input_names(session: SkillSession) -> Sequence[str]:
     if not session.can_run_commands:
         return ()
@@ -316,7 +311,9 @@ class Runner:
         if left_open or agent.summary is not None:
             # Only read a long log twice if it changed.
             events = await session.events()
-        add_attachments(session, list_attachments(events))
+        for event in events:
+            if event.kind == MESSAGE:
+                add_attachments(session, list_message_files(event))
         if agent.history_turns == 1:
             return events, []
         first = 0 if agent.history_turns is None else find_last_turn(events, agent.name, agent.history_turns - 1)

@@ -100,11 +100,6 @@ def find_forked_skill(session: SkillSession, call: ToolCall) -> str | None:
     return skill.name if skill.manifest.context == FORK else None
 
 
-def fork_agent(agent: Agent, skill: str) -> Agent:
-    """The sub-agent for a forked skill: the same model, without sub-agents and extra tools."""
-    return replace(agent, name=f"{agent.name}.{skill}", sub_agents=(), tools=())
-
-
 MAX_WAITING_EVENTS = 256
 """A run waits while this many events are unread."""
 READER_TIMEOUT = 600.0
