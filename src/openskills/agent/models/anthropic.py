@@ -362,7 +362,7 @@ class _MessageTranslator:
             raise InvalidArgument("messages", "the request has no user or assistant message")
         if said[0]["role"] == "assistant":
             said.insert(0, {"role": "user", "content": [build_text_block(EARLIER)]})
-        return [{**turn, "content": sorted(turn["content"], key=_is_no_result)} for turn in said]
+        return [{**turn, "content": sorted(turn["content"], key=_follows_results)} for turn in said]
 
     def _get_turn(self, role: str) -> list[ContentBlock]:
         if not self._said or self._said[-1]["role"] != role:
@@ -406,7 +406,7 @@ class _MessageTranslator:
         self._open.clear()
 
 
-def _is_no_result(block: ContentBlock) -> bool:
+def _follows_results(block: ContentBlock) -> bool:
     return block["type"] != "tool_result"
 
 
