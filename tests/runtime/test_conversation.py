@@ -18,7 +18,7 @@ from openskills.session.state import Loaded, RecordedChange
 from openskills.session.store import Session, SessionKey
 
 
-async def no_bench() -> CommandRunner:
+async def no_bench(_: Conversation) -> CommandRunner:
     raise ExecutorUnavailable("none")
 
 
@@ -149,7 +149,7 @@ class Watched(MemorySessionStore):
         return found
 
 
-async def no_bench_opened() -> CommandRunner:
+async def no_bench_opened(_: Conversation) -> CommandRunner:
     raise ExecutorUnavailable("none here")
 
 

@@ -27,11 +27,10 @@ from openskills.session.state import (
     apply_changes,
 )
 from openskills.tools.skills import (
-    ListDocsArguments,
     LoadArguments,
     SearchArguments,
     SelectDocsArguments,
-    UnloadArguments,
+    SkillArguments,
     list_docs,
     load,
     resolve_docs,
@@ -97,7 +96,7 @@ async def test_after_being_seen_once_the_instructions_come_back_with_the_documen
 async def test_documents_are_listed_with_sizes_and_what_is_selected(skills: Path) -> None:
     async def go(name: str) -> ToolResult:
         async with tool_context(skills, executor=None, view=lambda: view_of(Loaded("demo", ("b.md",)))) as context:
-            return await list_docs(context, ListDocsArguments(skill=name))
+            return await list_docs(context, SkillArguments(skill=name))
 
     docs = (await go("demo")).data["docs"]
     assert [(doc["path"], doc["size_bytes"], doc["estimated_tokens"], doc["selected"]) for doc in docs] == [
@@ -235,7 +234,7 @@ async def test_the_best_of_a_bad_lot_is_listed_with_a_warning(tmp_path: Path) ->
 
 async def unloaded(directory: Path, name: str, *loaded: str) -> ToolResult:
     async with tool_context(directory, executor=None, loaded=loaded) as context:
-        return await unload(context, UnloadArguments(skill=name))
+        return await unload(context, SkillArguments(skill=name))
 
 
 async def test_a_loaded_skill_is_unloaded(tmp_path: Path) -> None:

@@ -84,15 +84,12 @@ def worker_tools(
                 "memory_sync_interval",
                 "memory stores cannot be used in a sandbox; pass memory_sync_interval=None to run without them",
             )
-        opened = runtime.session(_find_session_id(context), user=user, app=app, options=options, keep_commands=False)
+        found = context.session.id if context.session is not None else context.session_id
+        name = found or f"session-{uuid4().hex}"
+        opened = runtime.session(name, user=user, app=app, options=options, keep_commands=False)
         return _SessionTools(opened, context, check_interval).build()
 
     return build
-
-
-def _find_session_id(context: AgentToolContext) -> str:
-    found = context.session.id if context.session is not None else context.session_id
-    return found or f"session-{uuid4().hex}"
 
 
 class _SessionTools:

@@ -6,7 +6,7 @@ import posixpath
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -100,15 +100,7 @@ async def shell_tool(session: SkillSession) -> ShellTool:
 
     async def execute(request: ShellCommandRequest) -> ShellResult:
         action = request.data.action
-        call = {
-            "type": "shell_call",
-            "call_id": request.data.call_id,
-            "action": {
-                "commands": action.commands,
-                "timeout_ms": action.timeout_ms,
-                "max_output_length": action.max_output_length,
-            },
-        }
+        call = {"type": "shell_call", "call_id": request.data.call_id, "action": asdict(action)}
         answer = await session.shell(call)
         output = [
             ShellCommandOutput(

@@ -1,7 +1,7 @@
 """Skills and sandboxed workspaces for agents of Pydantic AI. Needs the extra `pydantic-ai`."""
 
 import asyncio
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -29,10 +29,7 @@ try:
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
     from pydantic_ai.workspaces import (
         CommandResult,
-        FileEntry,
         SupportsCommands,
-        SupportsFilesystem,
-        SupportsRealpath,
         WorkspaceBackend,
         WorkspaceCommand,
         WorkspaceOutputLimitError,
@@ -178,10 +175,16 @@ class _InternalCommands(WorkspaceBackend, SupportsCommands):
 
     @property
     def ref(self) -> WorkspaceRef | None:
+        """The identity of the workspace; None until it is created."""
         return self._environment.ref
 
     async def working_dir(self) -> str:
-        return await _get_working_dir(self._environment)
+        """The directory in which commands start."""
+        with _translate_errors():
+            workspace = (await self._environment.open()).workspace
+            # Raises if it was closed or removed.
+            await workspace.mark()
+        return f"{workspace.root}/{WORK}"
 
     async def run(
         self,
@@ -212,14 +215,6 @@ def _translate_errors() -> Generator[None]:
         raise WorkspaceUnavailableError(error.message) from error
 
 
-async def _get_working_dir(environment: _Environment) -> str:
-    with _translate_errors():
-        workspace = (await environment.open()).workspace
-        # Raises if it was closed or removed.
-        await workspace.mark()
-    return f"{workspace.root}/{WORK}"
-
-
 async def _to_result(ended: EndedCommand, workspace: Workspace) -> CommandResult:
     if ended.ending is not EndReason.EXITED:
         # Raises if the command was killed because its workspace is gone.
@@ -237,7 +232,7 @@ async def _to_result(ended: EndedCommand, workspace: Workspace) -> CommandResult
 
 
 @check_arguments
-class SandboxWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, SupportsRealpath):
+class SandboxWorkspace(_InternalCommands):
     """A workspace backend of Pydantic AI whose commands and files are in a sandbox.
 
     With a `session`, it is the workspace of that session, with its files, policy and approvals. Otherwise it is one of
@@ -261,18 +256,13 @@ class SandboxWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, S
         chosen = settings or Settings.from_env()
         self._owned = open_executor(executor, chosen) if session is None and isinstance(executor, str) else None
         opened = self._owned if session is not None or isinstance(executor, str) else executor
-        self._environment = _Environment(session, opened, chosen, rules or CommandRules(), ref)
+        super().__init__(_Environment(session, opened, chosen, rules or CommandRules(), ref))
         self._limits = replace(limits or _LIMITS, output_bytes=2 * MAX_OUTPUT_BYTES)
-        self._files = PydanticWorkspace(_InternalCommands(self._environment))
-
-    @property
-    def ref(self) -> WorkspaceRef | None:
-        """The identity of the workspace; None until it is created."""
-        return self._environment.ref
-
-    async def working_dir(self) -> str:
-        """The directory in which commands start."""
-        return await _get_working_dir(self._environment)
+        # `SupportsFilesystem` and `SupportsRealpath`, with commands that no policy or approval is asked for.
+        files = PydanticWorkspace(_InternalCommands(self._environment))
+        self.read_bytes, self.write_bytes = files.read_bytes, files.write_bytes
+        self.stat, self.exists, self.realpath = files.stat, files.exists, files.realpath
+        self.list_dir, self.make_dir, self.remove = files.list_dir, files.make_dir, files.remove
 
     async def run(
         self,
@@ -301,38 +291,6 @@ class SandboxWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, S
                 if error.field != "command" or isinstance(words, str):
                     raise ValueError(error.message) from error
                 return CommandResult(exit_code=_MISSING, stdout="", stderr=f"{error.message}\n")
-
-    async def read_bytes(self, path: str) -> bytes:
-        """Read a file."""
-        return await self._files.read_bytes(path)
-
-    async def write_bytes(self, path: str, data: bytes) -> None:
-        """Write a file, creating missing directories."""
-        await self._files.write_bytes(path, data)
-
-    async def stat(self, path: str) -> FileEntry:
-        """Describe a file or directory."""
-        return await self._files.stat(path)
-
-    async def list_dir(self, path: str) -> Sequence[FileEntry]:
-        """List a directory."""
-        return await self._files.list_dir(path)
-
-    async def make_dir(self, path: str) -> None:
-        """Create a directory and its parents."""
-        await self._files.make_dir(path)
-
-    async def remove(self, path: str) -> None:
-        """Remove a file or directory."""
-        await self._files.remove(path)
-
-    async def exists(self, path: str) -> bool:
-        """Whether a file or directory exists."""
-        return await self._files.exists(path)
-
-    async def realpath(self, path: str) -> str:
-        """Resolve the links in a path."""
-        return await self._files.realpath(path)
 
     async def destroy(self) -> None:
         """Kill what runs in the workspace and delete its files, unless it belongs to a session."""

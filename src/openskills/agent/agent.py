@@ -33,7 +33,7 @@ from openskills.agent.models.model import Model, ModelRequest, ModelResponse, To
 from openskills.agent.models.open import open_model
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, SkillError
-from openskills.prompt.history import get_text
+from openskills.prompt.history import get_items, get_text, get_tool_calls
 from openskills.prompt.usage import account
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
@@ -265,11 +265,11 @@ def find_unanswered_calls(messages: Sequence[Mapping[str, Any]]) -> list[tuple[s
     results = Counter(str(message.get("tool_call_id")) for message in messages if message.get("role") == "tool")
     found: list[tuple[str, str]] = []
     for message in messages:
-        for identity, name in _list_calls(message):
+        for call in get_tool_calls(message):
             # An id may occur twice in an old log; each result is for one call, as in `order_results`.
-            results[identity] -= 1
-            if results[identity] < 0:
-                found.append((identity, name))
+            results[call.id] -= 1
+            if results[call.id] < 0:
+                found.append((call.id, call.name))
     return found
 
 
@@ -283,9 +283,7 @@ def order_results(entries: Sequence[tuple[int, Message]]) -> list[tuple[int, Mes
     for entry in entries:
         if entry[1].get("role") != "tool":
             ordered.append(entry)
-            for identity, _ in _list_calls(entry[1]):
-                if results.get(identity):
-                    ordered.append(results[identity].pop(0))
+            ordered += [results[call.id].pop(0) for call in get_tool_calls(entry[1]) if results.get(call.id)]
     return ordered
 
 
@@ -299,11 +297,6 @@ def _event_to_message(event: Event, agent: str) -> Message | None:
     return None
 
 
-def _list_calls(message: Mapping[str, Any]) -> list[tuple[str, str]]:
-    calls = message.get("tool_calls") or ()
-    return [(str(call["id"]), str(call["function"]["name"])) for call in cast("Sequence[Any]", calls)]
-
-
 def find_title(events: Iterable[Event]) -> str:
     """The first message of the user, on one line."""
     for event in events:
@@ -314,10 +307,13 @@ def find_title(events: Iterable[Event]) -> str:
 
 def _get_message_text(event: Event) -> tuple[str, list[Mapping[str, Any]]]:
     """The text of a message without the line about its files, and its files."""
-    message = cast("Mapping[str, Any]", event.payload.get("message") or {})
-    files = [cast("Mapping[str, Any]", one) for one in event.payload.get("files") or () if isinstance(one, Mapping)]
-    text = get_text(message)
+    files, text = list_message_files(event), get_text(event.payload.get("message"))
     return (split_files_line(text)[0] if files else text), files
+
+
+def list_message_files(event: Event) -> list[Mapping[str, Any]]:
+    """The files of a message."""
+    return [cast("Mapping[str, Any]", one) for one in get_items(event.payload.get("files")) if isinstance(one, Mapping)]
 
 
 def find_item_id(call_id: object) -> str:
@@ -370,7 +366,8 @@ def _add_message(items: dict[str, dict[str, Any]], event: Event, agent: str) -> 
     if not text and not files and not is_asked:
         return  # only tool calls, which follow
     item: dict[str, Any] = {"id": f"m{event.seq}", "kind": "message", **_describe_time(event, agent)}
-    item |= {"role": "user" if is_asked else "assistant", "text": text, "files": [_describe_file(one) for one in files]}
+    shown = [{name: str(one.get(name) or "") for name in ("name", "ref", "mime_type", "path")} for one in files]
+    item |= {"role": "user" if is_asked else "assistant", "text": text, "files": shown}
     if event.author == USER:
         item["agent"] = ""
     elif is_asked:
@@ -379,10 +376,6 @@ def _add_message(items: dict[str, dict[str, Any]], event: Event, agent: str) -> 
         if payload.get(name):
             item[name] = payload[name]
     items[item["id"]] = item
-
-
-def _describe_file(file: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: str(file.get(name) or "") for name in ("name", "ref", "mime_type", "path")}
 
 
 def _add_call(items: dict[str, dict[str, Any]], event: Event, agent: str) -> None:
@@ -561,11 +554,9 @@ def _format_lines(message: Message, max_chars: int, *, results: bool = False) ->
     if role == "system" and isinstance(content, str) and content.startswith(SUMMARY_HEADER):
         return content.removeprefix(SUMMARY_HEADER).strip("\n").split("\n")
     text = " ".join(get_text(message).split())
-    calls: Sequence[Any] = message.get("tool_calls") or ()
     said = [f"{role}: {_truncate(text, max_chars)}"] if text and (results or role != "tool") else []
-    return said + [
-        f"called {call['function']['name']} {_truncate(call['function']['arguments'], max_chars)}" for call in calls
-    ]
+    calls = (f"called {call.name} {_truncate(str(call.arguments), max_chars)}" for call in get_tool_calls(message))
+    return [*said, *calls]
 
 
 def _truncate(text: str, max_chars: int) -> str:

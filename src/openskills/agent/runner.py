@@ -5,7 +5,7 @@ import base64
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from openskills.agent.agent import (
     END,
@@ -16,10 +16,11 @@ from openskills.agent.agent import (
     build_transcript,
     find_last_turn,
     find_unanswered_calls,
+    list_message_files,
     settle,
 )
 from openskills.agent.attached_line import add_files_line
-from openskills.agent.models.model import CatalogModel, Usage, find_file_provider
+from openskills.agent.models.model import Usage, find_file_provider
 from openskills.agent.subagent import Load, build_agent_tools, load_skills, make_fork
 from openskills.agent.turn import (
     READER_TIMEOUT,
@@ -135,7 +136,9 @@ async def store_attachments(
     `events` are the conversation so far.
     """
     kept: list[dict[str, Any]] = []
-    taken = set(await _list_input_names(session)) if files and _has_tool_runs(events) else set[str]()
+    # What ran may have written to the workspace.
+    ran = any(event.kind == TOOL_RESPONSE and event.payload.get("tool") not in KNOWLEDGE for event in events)
+    taken = set(await _list_input_names(session)) if files and ran else set[str]()
     for file in files:
         name = session.choose_file_name(file.name, taken)
         # Also for a file over the limits, which is not among the session's files.
@@ -159,22 +162,6 @@ def add_attachments(session: SkillSession, kept: Iterable[Mapping[str, Any]]) ->
 def get_file_name(file: Mapping[str, Any]) -> str:
     """The name under which commands find a recorded file."""
     return PurePosixPath(str(file.get("path") or "")).name or str(file["name"])
-
-
-def list_attachments(events: Iterable[Event]) -> list[Mapping[str, Any]]:
-    """The files of all messages so far."""
-    return [
-        cast("Mapping[str, Any]", file)
-        for event in events
-        if event.kind == MESSAGE
-        for file in cast("Sequence[object]", event.payload.get("files") or ())
-        if isinstance(file, Mapping)
-    ]
-
-
-def _has_tool_runs(events: Iterable[Event]) -> bool:
-    """Whether anything may have been written to the workspace."""
-    return any(event.kind == TOOL_RESPONSE and event.payload.get("tool") not in KNOWLEDGE for event in events)
 
 
 async def _list_input_names(session: SkillSession) -> Sequence[str]:
@@ -324,7 +311,9 @@ class Runner:
         if left_open or agent.summary is not None:
             # Only read a long log twice if it changed.
             events = await session.events()
-        add_attachments(session, list_attachments(events))
+        for event in events:
+            if event.kind == MESSAGE:
+                add_attachments(session, list_message_files(event))
         if agent.history_turns == 1:
             return events, []
         first = 0 if agent.history_turns is None else find_last_turn(events, agent.name, agent.history_turns - 1)
@@ -346,7 +335,9 @@ def _rebind_runtime(agent: Agent, runtime: SkillRuntime | None) -> Agent:
     """The agent and its sub-agents in another runtime."""
     if runtime is None:
         return agent
-    model = agent.model.with_catalog(runtime.catalog) if isinstance(agent.model, CatalogModel) else agent.model
+    # A model such as `rule` chooses skills from a catalog instead of from the prompt.
+    with_catalog = getattr(agent.model, "with_catalog", None)
+    model = agent.model if with_catalog is None else with_catalog(runtime.catalog)
     children = [_rebind_runtime(child, runtime) for child in agent.sub_agents]
     return replace(agent, runtime=runtime, model=model, sub_agents=children)
 

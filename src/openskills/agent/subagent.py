@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from openskills.agent.agent import END, ERROR, Agent, ExtraTool, Message
-from openskills.agent.turn import USAGE_KEY, AgentRunContext, Fork, Turn, fork_agent, run_with_code_blocks
+from openskills.agent.turn import USAGE_KEY, AgentRunContext, Fork, Turn, run_with_code_blocks
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, SkillError
 from openskills.runtime.session import SkillSession
@@ -96,8 +96,9 @@ def make_fork(agent: Agent, work: AgentRunContext, task: str) -> Fork:
     alone = asyncio.Lock()
 
     async def fork(skill: str) -> ToolResult:
+        child = replace(agent, name=f"{agent.name}.{skill}", sub_agents=(), tools=())
         async with alone:
-            return await _run_task(fork_agent(agent, skill), agent.name, work, task, loads=[Load(skill)])
+            return await _run_task(child, agent.name, work, task, loads=[Load(skill)])
 
     return fork
 

@@ -7,7 +7,6 @@ import json
 import logging
 import re
 import secrets
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
@@ -30,7 +29,7 @@ from openskills.artifacts.store import Scope
 from openskills.errors import DeadlineExceeded, LimitExceeded, ModelUnavailable, SkillError, UnknownSkill
 from openskills.executors.records.journal import result_to_json
 from openskills.executors.requests import RunRequest
-from openskills.prompt.history import get_field, get_items
+from openskills.prompt.history import get_field, get_items, get_tool_calls
 from openskills.prompt.usage import REQUEST, RequestTokens, encode_json, list_references, pack_body
 from openskills.runtime.session import SkillSession
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, new_event
@@ -83,9 +82,7 @@ class CallIds:
 def _list_call_ids(event: Event) -> list[str]:
     if event.kind == TOOL_CALL:
         return [str(event.payload.get("call_id"))]
-    message = event.payload.get("message") if event.kind == MESSAGE else None
-    calls = cast("Mapping[str, Any]", message).get("tool_calls") if isinstance(message, Mapping) else None
-    return [str(call["id"]) for call in cast("Sequence[Any]", calls or ())]
+    return [call.id for call in get_tool_calls(event.payload.get("message"))] if event.kind == MESSAGE else []
 
 
 FORK = "fork"
@@ -101,11 +98,6 @@ def find_forked_skill(session: SkillSession, call: ToolCall) -> str | None:
     except UnknownSkill:
         return None
     return skill.name if skill.manifest.context == FORK else None
-
-
-def fork_agent(agent: Agent, skill: str) -> Agent:
-    """The sub-agent for a forked skill: the same model, without sub-agents and extra tools."""
-    return replace(agent, name=f"{agent.name}.{skill}", sub_agents=(), tools=())
 
 
 MAX_WAITING_EVENTS = 256
@@ -124,19 +116,16 @@ class EventStream:
     def __init__(self, max_waiting: int = MAX_WAITING_EVENTS, timeout: float = READER_TIMEOUT) -> None:
         self._max_waiting = max_waiting
         self._timeout = timeout
-        self._events: deque[Event] = deque()
-        self._changed = asyncio.Event()
+        self._events = asyncio.Queue[Event | None]()
         self._room = asyncio.Event()
         self._room.set()
         self._read = 0
-        self._ended = False
         self._is_abandoned = False
 
     def put(self, event: Event) -> None:
         """Add an event without waiting."""
-        self._events.append(event)
-        self._changed.set()
-        if len(self._events) >= self._max_waiting:
+        self._events.put_nowait(event)
+        if self._events.qsize() >= self._max_waiting:
             self._room.clear()
 
     async def emit(self, event: Event) -> None:
@@ -160,19 +149,13 @@ class EventStream:
 
     def close(self) -> None:
         """End the stream."""
-        self._ended = True
-        self._changed.set()
+        self._events.put_nowait(None)
 
     async def get(self) -> Event | None:
-        """Return the next event, None after the last."""
-        while not self._events:
-            if self._ended:
-                return None
-            self._changed.clear()
-            await self._changed.wait()
-        event = self._events.popleft()
+        """Return the next event, and None once after the last."""
+        event = await self._events.get()
         self._read += 1
-        if len(self._events) < self._max_waiting:
+        if self._events.qsize() < self._max_waiting:
             self._room.set()
         return event
 
@@ -184,87 +167,6 @@ USAGE_KEY = "model_usage"
 """In the data of a result: the usage of a sub-agent's model."""
 Fork = Callable[[str], Awaitable[ToolResult]]
 """Runs a sub-agent with a skill on the task of the turn."""
-
-
-class ToolCaller:
-    """Calls the tools of one agent in one session: those of the session and `extra` ones."""
-
-    def __init__(
-        self,
-        agent: Agent,
-        session: SkillSession,
-        extra: Sequence[ExtraTool],
-        stream: EventStream,
-        fork: Fork | None = None,
-    ) -> None:
-        self._agent = agent
-        self._stream = stream
-        self._fork = fork
-        self._session = session
-        self._extra = {tool.name: tool for tool in extra}
-        self._room = asyncio.Semaphore(agent.limits.parallel)
-
-    def describe_tools(self) -> list[Any]:
-        """All usable tools in OpenAI's format."""
-        return [*self._session.tools("openai", usable=True), *(tool.describe() for tool in self._extra.values())]
-
-    async def call_all(self, calls: Sequence[ToolCall]) -> list[CallResult]:
-        """Make all calls in parallel; return the results in the order of the calls. Cancelling cancels all of them."""
-        for call in calls:
-            payload = {"call_id": call.id, "tool": call.name, "arguments": call.arguments}
-            await self._session.log(TOOL_CALL, payload)
-            await self._stream.wait_for_room()
-        tasks: list[asyncio.Task[ToolResult]] = []
-        loads: dict[str | None, asyncio.Task[ToolResult]] = {}
-        # Started in order: the number of a call decides which of two changes is the later one.
-        for call in calls:
-            skill = find_skill_argument(call.arguments)
-            tasks.append(asyncio.ensure_future(self._call_one(call, after=loads.get(skill))))
-            if skill is not None and call.name == LOAD:
-                # Other calls for this skill in the same answer may need it loaded.
-                loads[skill] = tasks[-1]
-        try:
-            results = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-        return list(zip(calls, results, strict=True))
-
-    async def refuse(self, calls: Sequence[ToolCall], why: str) -> None:
-        """Record failed results for calls that are not made, so that every call in the log has a result."""
-        for call in calls:
-            await self._log_result(call, ToolResult(f"error: {why}", error=LimitExceeded(why)))
-
-    async def _call_one(self, call: ToolCall, *, after: asyncio.Task[ToolResult] | None) -> ToolResult:
-        if after is not None:
-            await asyncio.wait([after])
-        async with self._room:
-            await self._stream.wait_for_room()
-            hooks = self._agent.callbacks
-            result = await settle(hooks.before_tool(self._agent.name, call)) if hooks.before_tool else None
-            skill = find_forked_skill(self._session, call) if self._fork else None
-            if result is None and self._fork is not None and skill is not None:
-                result = await self._fork(skill)
-            if result is None and call.name not in self._extra:
-                revise = partial(self._apply_after_tool, call)
-                result = await self._session.call(call.name, call.arguments, call_id=call.id, revise=revise)
-            else:
-                result = result or await _call_function(self._extra[call.name], call.arguments)
-                result = await self._apply_after_tool(call, result)
-                await self._log_result(call, result)
-            for artifact in get_items(result.data.get("artifact_files")):
-                if isinstance(artifact, Mapping):
-                    await self._session.log(ARTIFACT, {**cast("Mapping[str, Any]", artifact), "call_id": call.id})
-            return result
-
-    async def _apply_after_tool(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        after = self._agent.callbacks.after_tool
-        return (await settle(after(self._agent.name, call, result)) if after else None) or result
-
-    async def _log_result(self, call: ToolCall, result: ToolResult) -> None:
-        payload = {"call_id": call.id, "tool": call.name, "content": result.text, "failed": result.error is not None}
-        await self._session.log(TOOL_RESPONSE, payload)
 
 
 async def _call_function(tool: ExtraTool, arguments: str) -> ToolResult:
@@ -448,7 +350,9 @@ class Turn:
         self._session = work.session
         self._recorded: int | None = None
         self._messages = messages
-        self._calls = ToolCaller(agent, work.session, extra, work.stream, fork)
+        self._extra = {tool.name: tool for tool in extra}
+        self._fork = fork
+        self._room = asyncio.Semaphore(agent.limits.parallel)
         # Never empty, so that the skill overview always follows a system message of our own.
         self._instructions = instructions or agent.instructions or f"You are {agent.name}."
         self.result = done or TurnResult()
@@ -475,9 +379,11 @@ class Turn:
             self.result.tool_calls += len(answer.calls)
             if self.result.tool_calls > limits.tool_calls:
                 why = f"the run was stopped: it needs more than {limits.tool_calls} tool calls"
-                await self._calls.refuse(answer.calls, why)
+                # Every call in the log has a result.
+                for call in answer.calls:
+                    await self._log_result(call, ToolResult(f"error: {why}", error=LimitExceeded(why)))
                 raise LimitExceeded(why, limit="tool_calls")
-            for call, result in await self._calls.call_all(answer.calls):
+            for call, result in await self._call_all(answer.calls):
                 self._messages.append({"role": "tool", "tool_call_id": call.id, "content": result.text})
                 self.result.usage += _parse_usage(result)
 
@@ -496,7 +402,7 @@ class Turn:
     def _build_request(self) -> ModelRequest:
         system = {"role": "system", "content": self._instructions}
         # Later user messages, such as the output of code blocks, belong to the same turn.
-        tools = self._calls.describe_tools()
+        tools = [*self._session.tools("openai", usable=True), *(tool.describe() for tool in self._extra.values())]
         sent = self._session.context([system, *self._messages], new_turn=self._is_new, tools=tools)
         self._is_new = False
         return ModelRequest(
@@ -534,6 +440,59 @@ class Turn:
         if self._recorded is not None:
             payload["request"], self._recorded = self._recorded, None
         await self._session.log(MESSAGE, payload)
+
+    async def _call_all(self, calls: Sequence[ToolCall]) -> list[CallResult]:
+        """Make all calls in parallel; return the results in the order of the calls. Cancelling cancels all of them."""
+        for call in calls:
+            payload = {"call_id": call.id, "tool": call.name, "arguments": call.arguments}
+            await self._session.log(TOOL_CALL, payload)
+            await self._work.stream.wait_for_room()
+        tasks: list[asyncio.Task[ToolResult]] = []
+        loads: dict[str | None, asyncio.Task[ToolResult]] = {}
+        # Started in order: the number of a call decides which of two changes is the later one.
+        for call in calls:
+            skill = find_skill_argument(call.arguments)
+            tasks.append(asyncio.ensure_future(self._call_one(call, after=loads.get(skill))))
+            if skill is not None and call.name == LOAD:
+                # Other calls for this skill in the same answer may need it loaded.
+                loads[skill] = tasks[-1]
+        try:
+            results = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        return list(zip(calls, results, strict=True))
+
+    async def _call_one(self, call: ToolCall, *, after: asyncio.Task[ToolResult] | None) -> ToolResult:
+        if after is not None:
+            await asyncio.wait([after])
+        async with self._room:
+            await self._work.stream.wait_for_room()
+            hooks = self._agent.callbacks
+            result = await settle(hooks.before_tool(self._agent.name, call)) if hooks.before_tool else None
+            skill = find_forked_skill(self._session, call) if self._fork else None
+            if result is None and self._fork is not None and skill is not None:
+                result = await self._fork(skill)
+            if result is None and call.name not in self._extra:
+                revise = partial(self._apply_after_tool, call)
+                result = await self._session.call(call.name, call.arguments, call_id=call.id, revise=revise)
+            else:
+                result = result or await _call_function(self._extra[call.name], call.arguments)
+                result = await self._apply_after_tool(call, result)
+                await self._log_result(call, result)
+            for artifact in get_items(result.data.get("artifact_files")):
+                if isinstance(artifact, Mapping):
+                    await self._session.log(ARTIFACT, {**cast("Mapping[str, Any]", artifact), "call_id": call.id})
+            return result
+
+    async def _apply_after_tool(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        after = self._agent.callbacks.after_tool
+        return (await settle(after(self._agent.name, call, result)) if after else None) or result
+
+    async def _log_result(self, call: ToolCall, result: ToolResult) -> None:
+        payload = {"call_id": call.id, "tool": call.name, "content": result.text, "failed": result.error is not None}
+        await self._session.log(TOOL_RESPONSE, payload)
 
 
 def _parse_usage(result: ToolResult) -> Usage:

@@ -770,7 +770,7 @@ def collect_approvals(events: Sequence[RunEvent]) -> list[Mapping[str, Any]]:
 
 def _describe_question(question: ApprovalQuestion, identity: str, deadline: float) -> dict[str, Any]:
     found = asdict(question)
-    for name in ("user", "session", "preapproved", "allowed_tools"):
+    for name in ("user", "session", "who", "digest", "identity", "preapproved", "allowed_tools"):
         del found[name]
     stdin = question.stdin[: 4 * _MAX_SHOWN_CHARS].decode("utf-8", "replace")
     at = datetime.fromtimestamp(deadline, UTC).isoformat(timespec="seconds")

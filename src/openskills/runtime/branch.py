@@ -67,5 +67,5 @@ class BranchedConversation(Conversation):
         return self._trunk.cache.ledgers.setdefault(agent, Ledger())
 
 
-async def _refuse_runner() -> CommandRunner:
+async def _refuse_runner(_: Conversation) -> CommandRunner:
     raise ExecutorUnavailable("a branch uses the workspace of its conversation")

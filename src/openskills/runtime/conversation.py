@@ -212,10 +212,10 @@ class Conversation:
         self,
         scope: Scope,
         store: SessionStore,
-        create_runner: Callable[[], Awaitable[CommandRunner]],
+        create_runner: "Callable[[Conversation], Awaitable[CommandRunner]]",
         cache: ConversationCache | None = None,
         terms: LeaseTerms | None = None,
-        save: Callable[[CommandRunner], Awaitable[None]] | None = None,
+        save: "Callable[[Conversation, CommandRunner], Awaitable[None]] | None" = None,
     ) -> None:
         """Without `terms`, no lease is taken: for a store that nobody else uses.
 
@@ -384,7 +384,7 @@ class Conversation:
     async def _get_runner(self) -> CommandRunner:
         async with self._opening:
             if self._runner is None:
-                self._runner = await self._create_runner()
+                self._runner = await self._create_runner(self)
             return self._runner
 
     def prepare_workspace(self) -> None:
@@ -471,7 +471,7 @@ class Conversation:
                 closed, self._runner = self._runner, None
                 await closed.close()
                 if self._save is not None:
-                    await self._save(closed)
+                    await self._save(self, closed)
                 # The cache must not keep closed workspaces in memory.
                 self.uploads.leave_workspace()
 

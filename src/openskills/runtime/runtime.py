@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from copy import copy
 from functools import partial
-from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from openskills.arguments import check_arguments
@@ -184,8 +183,8 @@ class SkillRuntime:
         await self._processes.close()
         if self._owns_executor and self._executor is not None:
             await self._executor.close()
-        if self._owns_store and isinstance(self.store, _CloseableStore):
-            await self.store.close()
+        if self._owns_store and (close := getattr(self.store, "close", None)) is not None:
+            await close()
         if failed:
             raise failed[0]
 
@@ -198,15 +197,7 @@ class SkillRuntime:
     def _create_conversation(self, scope: Scope, cache: ConversationCache) -> Conversation:
         settings = self.settings
         terms = LeaseTerms(describe_holder(self._name), settings.lease_ttl, settings.lease_wait)
-        made: Conversation = Conversation(
-            scope,
-            self.store,
-            lambda: self._open_runner(made),
-            cache,
-            terms,
-            save=lambda runner: self._save_workspace(made, runner),
-        )
-        return made
+        return Conversation(scope, self.store, self._open_runner, cache, terms, self._save_workspace)
 
     async def _open_runner(self, shared: Conversation) -> CommandRunner:
         if self._executor is None:
@@ -289,10 +280,13 @@ class SkillRuntime:
 
     def _build_rules(self, shared: Conversation, agent: str, options: SessionOptions) -> CommandRules:
         settings = self.settings
+        # Without anybody to ask, nothing is installed.
+        ask = options.ask_install or options.ask
+        install = shared.get_approvals((agent, ask, "install"), partial(Approvals, ask)) if ask is not None else None
         return CommandRules(
             policy=self._build_policy(options),
             approve=self._get_approvals(shared, agent, options),
-            approve_install=self._get_install_approvals(shared, agent, options),
+            approve_install=install,
             host_roots=settings.host_roots if options.host_roots is None else options.host_roots,
             values=options.secrets,
             network=tuple({host for grants in options.grants.values() for host in grants.network}),
@@ -305,18 +299,8 @@ class SkillRuntime:
         made = partial(Approvals, options.ask, allowed_tools_of=self._find_allowed_tools, restrict=options.restrict)
         return shared.get_approvals((agent, options.ask, options.restrict), made)
 
-    def _get_install_approvals(self, shared: Conversation, agent: str, options: SessionOptions) -> Approvals | None:
-        # Without anybody to ask, nothing is installed.
-        ask = options.ask_install or options.ask
-        return None if ask is None else shared.get_approvals((agent, ask, "install"), partial(Approvals, ask))
-
     def _find_allowed_tools(self, skill: str) -> tuple[str, ...]:
         return self.catalog.snapshot.get(skill).manifest.allowed_tools
-
-
-@runtime_checkable
-class _CloseableStore(Protocol):
-    async def close(self) -> None: ...
 
 
 def _inherit(shared: Conversation, parent: str, agent: str) -> None:

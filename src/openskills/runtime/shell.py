@@ -473,22 +473,18 @@ async def _run_tool_use(shell: WorkspaceShell, call: Mapping[str, Any], tool: st
     """The `tool_result` of a call. Errors of the model are results."""
     try:
         wanted = _to_mapping(call.get("input"))
-        if tool == BASH:
-            text, failed = await _run_bash_call(shell, wanted)
-        else:
+        if tool != BASH:
             text, failed = await _run_editor_call(shell, wanted, tool), False
+        elif wanted.get("restart"):
+            await shell.close()
+            text, failed = "the shell was restarted", False
+        else:
+            ended = await shell.run_bash(_read_text(wanted, "command"))
+            text, failed = format_output(ended), ended.exit_code != 0
     except SkillError as error:
         text, failed = f"error: {error.message}", True
     answer = {"type": "tool_result", "tool_use_id": call.get("id"), "content": text}
     return {**answer, "is_error": True} if failed else answer
-
-
-async def _run_bash_call(shell: WorkspaceShell, wanted: Mapping[str, Any]) -> tuple[str, bool]:
-    if wanted.get("restart"):
-        await shell.close()
-        return "the shell was restarted", False
-    ended = await shell.run_bash(_read_text(wanted, "command"))
-    return format_output(ended), ended.exit_code != 0
 
 
 def format_output(ended: ShellOutput) -> str:

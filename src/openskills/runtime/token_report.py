@@ -4,7 +4,9 @@ Plays the same scripted tasks in three modes without calling a model, and counts
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -75,12 +77,11 @@ class Cost:
 def sum_costs(costs: Iterable[Cost]) -> Cost:
     """Add costs up."""
     found = list(costs)
-    layers: dict[str, int] = {}
+    layers = Counter[str]()
     for cost in found:
-        for layer, tokens in cost.by_layer.items():
-            layers[layer] = layers.get(layer, 0) + tokens
+        layers.update(cost.by_layer)
     total, new = sum(cost.total for cost in found), sum(cost.new for cost in found)
-    return Cost(total, new, layers, sum(cost.requests for cost in found))
+    return Cost(total, new, dict(layers), sum(cost.requests for cost in found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,10 @@ async def measure_tokens(
     it is searched for before it is loaded. A text that is in the prompt already is not loaded, so full injection needs
     fewer requests. Raises `InvalidArgument` for an unknown encoding or a task that does not fit the skills.
     """
-    counter, exact = _open_counter(encoding)
+    counter, exact = estimate_tokens, False
+    if encoding is not None:
+        with suppress(MissingExtra):
+            counter, exact = load_exact_counter(encoding), True
     # Each text is counted once.
     count = cache(counter)
     contents, unread = read_contents(catalog.skills)
@@ -224,13 +228,6 @@ async def measure_tokens(
         sum(count(text) for skill in contents for text in skill.docs.values()),
         tuple(TaskReport(name, modes) for name, modes in found.items()),
     )
-
-
-def _open_counter(encoding: str | None) -> tuple[TokenCounter, bool]:
-    try:
-        return (estimate_tokens, False) if encoding is None else (load_exact_counter(encoding), True)
-    except MissingExtra:
-        return estimate_tokens, False
 
 
 def read_contents(skills: Iterable[Skill]) -> tuple[tuple[SkillContents, ...], tuple[str, ...]]:
@@ -364,7 +361,7 @@ async def play(
         messages.append({"role": "user", "content": turn.user})
         send()
         for step in turn.steps:
-            for name, arguments in conversation.calls_for(step):
+            for name, arguments in [_OTHER_CALL] if step.kind is StepKind.OTHER else conversation.calls_for(step):
                 call_id = f"call_{len(messages)}"
                 function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
                 call = {"id": call_id, "type": "function", "function": function}
@@ -403,8 +400,6 @@ class ProgressiveConversation:
 
     def calls_for(self, step: ScriptedStep) -> Sequence[ScriptedCall]:
         """The tool calls that a model would make."""
-        if step.kind is StepKind.OTHER:
-            return [_OTHER_CALL]
         if step.kind is StepKind.DOCS:
             return [_select_call(step)]
         query = self._queries.get(step.skill)
@@ -446,8 +441,6 @@ class InjectedConversation:
 
     def calls_for(self, step: ScriptedStep) -> Sequence[ScriptedCall]:
         """No call is needed for what is in the prompt."""
-        if step.kind is StepKind.OTHER:
-            return [_OTHER_CALL]
         return [_select_call(step)] if step.kind is StepKind.DOCS and not self._docs else []
 
     async def answer(self, step: ScriptedStep, call: ScriptedCall, call_id: str) -> str:

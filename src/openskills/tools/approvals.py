@@ -8,9 +8,9 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from openskills.catalog.skill import COMMAND_TOOLS
 from openskills.errors import CommandDenied, InvalidArgument, UnknownSkill
@@ -176,7 +176,7 @@ class ApprovalDecision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalQuestion:
+class ApprovalQuestion(ApprovalRequest):
     """A command that needs approval.
 
     `command` is as the model wrote it, `argv` what will be executed, `cwd` relative to the workspace, `env` the names
@@ -185,20 +185,6 @@ class ApprovalQuestion:
     commands changed or added, so that `allowed_tools` do not apply.
     """
 
-    skill: str | None
-    command: str
-    argv: tuple[str, ...]
-    cwd: str
-    env: tuple[str, ...] = ()
-    network: tuple[str, ...] = ()
-    stdin: bytes = field(default=b"", repr=False)
-    editor_text: str | None = field(default=None, repr=False)
-    interactive: bool = False
-    installs: bool = False
-    changed: tuple[str, ...] = ()
-    user: str = ""
-    session: str = ""
-    agent: str = ""
     preapproved: bool = False
     allowed_tools: tuple[str, ...] = ()
 
@@ -276,24 +262,10 @@ class Approvals:
             at_home=request.cwd == f"{SKILLS}/{request.skill}",
             variables=bool(request.env),
         )
-        return ApprovalQuestion(
-            request.skill,
-            request.command,
-            request.argv,
-            request.cwd,
-            env=request.env,
-            network=request.network,
-            stdin=request.stdin,
-            editor_text=request.editor_text,
-            interactive=request.interactive,
-            installs=request.installs,
-            changed=request.changed,
-            user=request.user,
-            session=request.session,
-            agent=request.agent,
-            preapproved=covered,
-            allowed_tools=tools,
-        )
+        asked: dict[str, Any] = {one.name: getattr(request, one.name) for one in fields(request)}
+        # The identity depends on values of variables, which may be secrets.
+        asked["identity"] = ""
+        return ApprovalQuestion(**asked, preapproved=covered, allowed_tools=tools)
 
     def _find_allowed_tools(self, skill: str | None) -> tuple[str, ...]:
         if skill is None:

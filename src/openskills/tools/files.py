@@ -41,7 +41,6 @@ from openskills.tools.refs import (
     build_artifact_error,
     build_skill_file_error,
     build_workspace_file_error,
-    is_absolute,
     parse_file_ref,
     split_file_ref,
     split_skill_ref,
@@ -68,7 +67,7 @@ async def resolve_file(context: ToolContext, text: str) -> FileRef:
 
 async def find_workspace_root(context: ToolContext, text: str) -> str | None:
     """The workspace's root as commands see it, if the path is absolute."""
-    return (await context.open_runner()).workspace.root if is_absolute(text) else None
+    return (await context.open_runner()).workspace.root if text.startswith("/") else None
 
 
 async def prepare_workspace(context: ToolContext) -> tuple[Workspace, tuple[str, ...]]:

@@ -87,10 +87,6 @@ class PollArguments(SessionArguments):
     poll_lines: SkipJsonSchema[int | None] = None
 
 
-class KillArguments(SessionArguments):
-    """Arguments of `skill_kill_session`."""
-
-
 def clamp_wait(yield_ms: int | None, default: float) -> float:
     """Seconds to wait: at most `MAX_WAIT_SECONDS`; `default` for None and negative values."""
     return default if yield_ms is None or yield_ms < 0 else min(yield_ms, _MAX_WAIT_MS) / 1000
@@ -207,7 +203,7 @@ async def poll(context: ToolContext, arguments: PollArguments) -> ToolResult:
     return await _build_result(talks, arguments.session_id, found)
 
 
-async def kill(context: ToolContext, arguments: KillArguments) -> ToolResult:
+async def kill(context: ToolContext, arguments: SessionArguments) -> ToolResult:
     """Kill a command with everything that it started; its output files are still collected."""
     talks = await _find_commands(context, arguments.session_id)
     status = await talks.kill(arguments.session_id)
@@ -316,7 +312,7 @@ SKILL_POLL_SESSION = Tool(
 SKILL_KILL_SESSION = Tool(
     "skill_kill_session",
     "Kill a command of skill_exec.",
-    KillArguments,
+    SessionArguments,
     kill,
     build_result_schema({"ok": "boolean", "session_id": "string", "status": "string"}),
 )

@@ -88,11 +88,6 @@ class SkillFile:
 FileRef: TypeAlias = WorkspaceFile | ArtifactFile | SkillFile
 
 
-def is_absolute(text: str) -> bool:
-    """Whether the workspace's root is needed to resolve this path."""
-    return text.startswith("/")
-
-
 def parse_file_ref(text: str, *, root: str | None = None, field: str = "file_name") -> FileRef:
     """Parse a file reference. `root` is the workspace as its commands see it, for absolute paths.
 
@@ -125,11 +120,11 @@ def split_file_ref(text: str, *, root: str | None = None, field: str) -> tuple[F
         text.encode()
     except UnicodeEncodeError:
         raise InvalidArgument(field, f"{_excerpt(text)} contains a lone surrogate") from None
-    if len(text) > _MAX_REF_CHARS and not is_absolute(text):
+    if len(text) > _MAX_REF_CHARS and not text.startswith("/"):
         raise InvalidArgument(field, f"{_excerpt(text)} is too long: {len(text):,} characters")
     match = _SCHEME.match(text)
     if match is None:
-        return FileKind.WORKSPACE, _relative_to_root(text, root, field) if is_absolute(text) else expand_path(
+        return FileKind.WORKSPACE, _relative_to_root(text, root, field) if text.startswith("/") else expand_path(
             text, field=field
         )
     scheme, rest = match[1].lower(), text[match.end() :]
@@ -142,7 +137,7 @@ def split_file_ref(text: str, *, root: str | None = None, field: str) -> tuple[F
         raise InvalidArgument(field, f"unknown scheme in {_excerpt(text)}; write {FILE_FORMS}")
     if scheme != FileKind.WORKSPACE:
         return FileKind(scheme), rest
-    if is_absolute(rest):
+    if rest.startswith("/"):
         raise ForbiddenPath(
             f"{field}: {_excerpt(text)} is absolute; write workspace://{rest.lstrip('/')[:_MAX_EXCERPT_CHARS]}"
         )

@@ -5,6 +5,7 @@ content. The first frame is the pattern, every other has lines joined by newline
 and the first MAX_MATCHES matches as `line,column` separated by spaces, or `-` and an error. It ends at end of file.
 """
 
+import io
 import re
 import resource
 import socket
@@ -25,9 +26,9 @@ def main() -> None:
     with suppress(ValueError, OSError):  # not every system has this limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("ignore")
-    with socket.socket(fileno=int(sys.argv[3])) as connection:
+    with socket.socket(fileno=int(sys.argv[3])) as connection, connection.makefile("rb") as frames:
         pattern = None
-        while (frame := _read_frame(connection)) is not None:
+        while (frame := _read_frame(frames)) is not None:
             try:
                 if pattern is None:
                     pattern = re.compile(frame.decode("utf-8"), int(sys.argv[1]))
@@ -47,20 +48,11 @@ def _find_matches(pattern: re.Pattern[str], text: str) -> Iterator[str]:
             yield f"{number},{match.start()}"
 
 
-def _read_frame(connection: socket.socket) -> bytes | None:
-    head = _read_exactly(connection, 4)
-    return None if head is None else _read_exactly(connection, int.from_bytes(head, "big"))
-
-
-def _read_exactly(connection: socket.socket, size: int) -> bytes | None:
-    pieces: list[bytes] = []
-    while size:
-        piece = connection.recv(min(size, 65536))
-        if not piece:
-            return None
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+def _read_frame(frames: io.BufferedReader) -> bytes | None:
+    head = frames.read(4)
+    size = int.from_bytes(head, "big")
+    data = frames.read(size)
+    return data if len(head) == 4 and len(data) == size else None
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from pydantic import AliasChoices, Field
 
@@ -32,18 +32,10 @@ REGEX_TIMEOUT = 10.0
 """Seconds that one search may spend on its regular expression in total."""
 
 
-class LineMatcher(Protocol):
-    """Finds matching lines."""
-
-    async def find_matches(self, text: str) -> Sequence[tuple[int, int]]:
-        """Line indices and columns of the first `MAX_MATCHES` matches in a text whose lines all end with a newline."""
-        ...
-
-
 @asynccontextmanager
 async def open_matcher(
     pattern: str, *, regex: bool = False, ignore_case: bool = False, seconds: float = REGEX_TIMEOUT
-) -> AsyncGenerator[LineMatcher]:
+) -> AsyncGenerator["LineMatcher"]:
     """Open a matcher for a pattern. Raises `InvalidArgument` for an invalid pattern.
 
     While searching, a regular expression that takes too long or too much memory raises `DeadlineExceeded` or
@@ -70,11 +62,14 @@ async def open_matcher(
 
 
 class _PlainTextMatcher:
+    """Finds matching lines."""
+
     def __init__(self, pattern: str, *, ignore_case: bool) -> None:
         self._ignore_case = ignore_case
         self._pattern = pattern.casefold() if ignore_case else pattern
 
     async def find_matches(self, text: str) -> Sequence[tuple[int, int]]:
+        """Line indices and columns of the first `MAX_MATCHES` matches in a text whose lines all end with a newline."""
         folded = text.casefold() if self._ignore_case else text
         found: list[tuple[int, int]] = []
         line = start = 0
@@ -87,6 +82,8 @@ class _PlainTextMatcher:
 
 
 class _RegexMatcher:
+    """Finds matching lines with the program of `regex_program`."""
+
     def __init__(self, helper: HelperProcess, seconds: float) -> None:
         self._connection = helper.connection
         self._connection.setblocking(False)
@@ -94,6 +91,7 @@ class _RegexMatcher:
         self._seconds = seconds
 
     async def find_matches(self, text: str) -> Sequence[tuple[int, int]]:
+        """See `_PlainTextMatcher.find_matches`."""
         if not text:
             return ()
         found = await self.request(text.removesuffix("\n").encode("utf-8"))
@@ -134,6 +132,8 @@ class _RegexMatcher:
             size -= len(piece)
         return b"".join(pieces)
 
+
+LineMatcher: TypeAlias = _PlainTextMatcher | _RegexMatcher
 
 DEFAULT_MATCHES = 50
 MAX_CONTEXT_LINES = 10

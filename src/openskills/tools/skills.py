@@ -118,16 +118,13 @@ async def _describe_requirements(
     return lines
 
 
-def _shorten_reason(reason: str, path: str) -> str:
-    """A reason without the path, which is named before it, so that equal reasons are the same text."""
-    return re.sub(rf"(?:docs: )?'?{re.escape(path)}'?(?: of '[^']*')?", "it", reason, count=1)
-
-
 def _describe_left_out(left_out: Mapping[str, str]) -> str:
     """Documents by reason; most of them have the same one."""
     by_reason: dict[str, list[str]] = {}
     for path, reason in left_out.items():
-        by_reason.setdefault(_shorten_reason(reason, path), []).append(to_one_line(path))
+        # Without the path, which is named before it, equal reasons are the same text.
+        short = re.sub(rf"(?:docs: )?'?{re.escape(path)}'?(?: of '[^']*')?", "it", reason, count=1)
+        by_reason.setdefault(short, []).append(to_one_line(path))
     return "; ".join(
         f"{', '.join(paths[:_MAX_NAMED])}{f' and {len(paths) - _MAX_NAMED} more' if len(paths) > _MAX_NAMED else ''} "
         f"({reason})"
@@ -147,11 +144,11 @@ SKILL_LOAD = Tool(
 )
 
 
-class UnloadArguments(Arguments):
+class SkillArguments(Arguments):
     skill: str
 
 
-async def unload(context: ToolContext, arguments: UnloadArguments) -> ToolResult:
+async def unload(context: ToolContext, arguments: SkillArguments) -> ToolResult:
     """Unload a skill with its documents, even if it left the catalog."""
     name, view = arguments.skill.strip(), context.view()
     known = name if name in view.entries else context.skills.get(name).name
@@ -164,21 +161,16 @@ async def unload(context: ToolContext, arguments: UnloadArguments) -> ToolResult
 SKILL_UNLOAD = Tool(
     "skill_unload",
     "Unload a skill when you are done with it.",
-    UnloadArguments,
+    SkillArguments,
     unload,
     build_result_schema({"skill": "string", "was_loaded": "boolean"}),
 )
 
 
-class SelectDocsArguments(Arguments):
-    skill: str
+class SelectDocsArguments(SkillArguments):
     docs: TextList | None = Field(default=None, description="Such as guide.md or guide.md#L120-L180")
     include_all_docs: bool = False
     mode: Literal["add", "replace", "clear"] = Field(default="replace")
-
-
-class ListDocsArguments(Arguments):
-    skill: str
 
 
 async def select_docs(context: ToolContext, arguments: SelectDocsArguments) -> ToolResult:
@@ -201,7 +193,7 @@ async def select_docs(context: ToolContext, arguments: SelectDocsArguments) -> T
     return ToolResult.from_data({"skill": skill.name, "mode": arguments.mode, **selection}, changes)
 
 
-async def list_docs(context: ToolContext, arguments: ListDocsArguments) -> ToolResult:
+async def list_docs(context: ToolContext, arguments: SkillArguments) -> ToolResult:
     """List a skill's documents with their sizes, and which of them are selected."""
     skill = context.skills.get(arguments.skill)
     selected = context.view().docs(skill.name)
@@ -230,7 +222,7 @@ SKILL_SELECT_DOCS = Tool(
 SKILL_LIST_DOCS = Tool(
     "skill_list_docs",
     "List a skill's documents with their sizes.",
-    ListDocsArguments,
+    SkillArguments,
     list_docs,
     build_result_schema({"skill": "string", "docs": "object[]"}),
     read_only=True,

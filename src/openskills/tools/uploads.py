@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -115,8 +115,10 @@ MAX_REASONS = 10
 class UploadProblems:
     """Unusable files, grouped by reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, found: Iterable[tuple[str, str]] = ()) -> None:
         self._by_reason: dict[str, list[str]] = {}
+        for name, reason in found:
+            self.add(name, reason)
 
     def add(self, name: str, reason: str) -> None:
         """Add a file by its display name."""
@@ -346,8 +348,8 @@ class UploadStager:
         news = {key: about for key, about in failed.items() if key not in warned}
         return UploadReport(
             files,
-            warnings=(*(one for one in broken if one not in warned), *_describe_failures(news)),
-            missing=(*broken, *_describe_failures(failed)),
+            warnings=(*(one for one in broken if one not in warned), *UploadProblems(news.values()).describe()),
+            missing=(*broken, *UploadProblems(failed.values()).describe()),
             problems=frozenset((*broken, *news)),
         )
 
@@ -386,23 +388,17 @@ class UploadStager:
         if upload.data is not None:
             yield _content_from_bytes(upload, upload.data)
         elif upload.file_id.startswith(SCHEME):
-            async with self._open_artifact(upload) as fetched:
-                yield fetched
+            if self._artifacts is None:
+                raise SkillError("it is an artifact, and this session has no artifact store")
+            name, version = parse_ref(upload.file_id, field="file_id")
+            async with self._artifacts.open(self._scope, name, version) as reading:
+                found = reading.artifact
+                own = upload.name or PurePosixPath(name.removeprefix(USER_PREFIX)).name
+                known = found.mime_type if found.mime_type != BINARY else detect_mime_type(own, b"")
+                kind = _get_mime_type(upload) or known
+                yield _UploadContent(own, reading.chunks, found.size, found.sha256, kind)
         else:
             yield _content_from_bytes(upload, await _download_file(self._uploads.download, upload.file_id))
-
-    @asynccontextmanager
-    async def _open_artifact(self, upload: UserUpload) -> AsyncGenerator[_UploadContent]:
-        if self._artifacts is None:
-            raise SkillError("it is an artifact, and this session has no artifact store")
-        name, version = parse_ref(upload.file_id, field="file_id")
-        async with self._artifacts.open(self._scope, name, version) as reading:
-            found = reading.artifact
-            own = upload.name or PurePosixPath(name.removeprefix(USER_PREFIX)).name
-            known = _get_mime_type(upload) or (
-                found.mime_type if found.mime_type != BINARY else detect_mime_type(own, b"")
-            )
-            yield _UploadContent(own, reading.chunks, found.size, found.sha256, known)
 
     def _check_limits(self, size: int, placed: WorkspaceUploads) -> None:
         limits = self._uploads.limits
@@ -442,13 +438,6 @@ class UploadStager:
             # Not a file, which is replaced, or a link that leads out, which cannot be written through.
             return None
         return digest.hexdigest() == fetched.sha256
-
-
-def _describe_failures(failed: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
-    found = UploadProblems()
-    for name, reason in failed.values():
-        found.add(name, reason)
-    return found.describe()
 
 
 def _get_mime_type(upload: UserUpload) -> str:

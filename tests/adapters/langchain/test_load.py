@@ -38,7 +38,7 @@ def test_only_earlier_calls_of_the_same_message_count() -> None:
     message = says(load("a", "1"), unload("b", "2"), call("other", "3"), load("c", "4"), unload("d", "5"))
     state = {"messages": [old, ToolMessage("done", tool_call_id="0"), message], "skills_loaded": ["b"]}
     made = SkillCall.from_state("c", "4", state)
-    assert (made.loads, made.unloads, made.loaded) == ({"a"}, {"b"}, ("b",))
+    assert (made.loads, made.unloads, made.thread.loaded) == ({"a"}, {"b"}, ("b",))
 
 
 def test_a_call_that_was_answered_did_not_happen() -> None:
@@ -50,7 +50,7 @@ def test_a_call_that_was_answered_did_not_happen() -> None:
 def test_a_call_outside_a_conversation_has_none_before_it() -> None:
     for messages in ([], [HumanMessage("x")], [says(load("a", "1"))]):
         made = SkillCall.from_state("c", "9", {"messages": messages})
-        assert (made.loads, made.unloads, made.loaded) == (frozenset(), frozenset(), ())
+        assert (made.loads, made.unloads, made.thread.loaded) == (frozenset(), frozenset(), ())
 
 
 def test_an_earlier_call_counts_as_the_person_left_it() -> None:
@@ -127,10 +127,10 @@ def test_an_agent_without_subagents_has_no_task() -> None:
     assert TaskTool.find([other]) is None
 
 
-def test_a_delegation_is_a_call_of_the_task() -> None:
+def test_a_delegation_is_a_call_of_the_task(backend: Any) -> None:
     task = TaskTool.find([other, task_tool])
     assert task is not None
-    assert task.call_blocking(Delegation("it"), "here") == "general-purpose does it in here"
+    assert run_blocking(task.call(Delegation("it"), "here"), backend) == "general-purpose does it in here"
 
 
 def loading(limit: int = 2, **options: Any) -> SkillLoader:

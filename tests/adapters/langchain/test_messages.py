@@ -26,7 +26,7 @@ from openskills.adapters.langchain.messages import (
     parse_mark,
     replace_own_text,
     replace_text,
-    translate_tool_name,
+    to_tool_names,
 )
 
 
@@ -150,7 +150,7 @@ def test_a_command_without_changes_is_passed_on() -> None:
 
 
 def test_a_tool_of_another_client_is_known_by_its_name_here() -> None:
-    assert [translate_tool_name(name) for name in ("Read", "bash", "Write", "search")] == [
+    assert [to_tool_names(name)[1] for name in ("Read", "bash", "Write", "search")] == [
         *("read_file", "execute", "write_file", "search")
     ]
 

@@ -94,7 +94,8 @@ class NoDoor:
 
 
 def schemas(*, with_arguments: bool) -> dict[str, Any]:
-    tools = build_skill_tools(NoDoor(), with_arguments=with_arguments)
+    door = NoDoor()
+    tools = build_skill_tools(door.load_blocking, door.load, door.unload, with_arguments=with_arguments)
     return {tool.name: tool.tool_call_schema.model_json_schema() for tool in tools}  # type: ignore[union-attr]
 
 

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from openskills.agent.models.http import (
     AttemptError,
+    ClientModel,
     DeadlineByteStream,
     ModelProvider,
     ModelTimeouts,
@@ -35,12 +36,11 @@ from openskills.agent.models.http import (
     find_secrets,
     format_host,
     join_surrogates,
-    open_response,
     parse_api_key,
     parse_base_url,
     parse_retry_after,
 )
-from openskills.agent.models.model import ModelEvent, ModelResponse, TextDelta
+from openskills.agent.models.model import ModelEvent, ModelRequest, ModelResponse, TextDelta
 from openskills.errors import InvalidArgument, ModelUnavailable, SkillError, Unauthorized
 from openskills.testing.model_server import ErrorReply, ModelServer, RawReply, event
 from tests.agent.asking import Waits
@@ -189,7 +189,17 @@ def test_no_header_breaks_the_reading(said: str, date: str) -> None:
     assert found is None or found >= 0
 
 
-PROVIDER = ModelProvider("openai/gpt-test", "models.local", [])
+class AnyClient(ClientModel):
+    """Reads what the client of OpenAI gets, and asks nothing itself."""
+
+    _events, _errors = openai.AsyncStream[object], openai.OpenAIError
+
+    def __init__(self) -> None:
+        url = parse_base_url("http://models.local")
+        super().__init__("openai/gpt-test", url, [], extra=None, limits=None, retrying=None)
+
+    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:  # noqa: ARG002
+        yield ModelResponse()
 
 
 async def heard(reply: Any, *, complete_after: int | None = None) -> tuple[list[object], bool]:
@@ -198,13 +208,10 @@ async def heard(reply: Any, *, complete_after: int | None = None) -> tuple[list[
             create: Any = client.chat.completions.with_streaming_response.create
             sent = create(model="gpt-test", messages=[], stream=True)
             found: list[object] = []
-            async with open_response(
-                *(sent, openai.AsyncStream[object], openai.OpenAIError, ModelTimeouts(), PROVIDER),
-                is_complete=lambda: len(found) == complete_after,
-            ) as answer:
-                async for sent_event in answer.events:
+            async with AnyClient().open_response(sent, lambda: len(found) == complete_after) as (events, source):
+                async for sent_event in events:
                     found.append(sent_event)  # noqa: PERF401 - what came before an error counts
-                return found, answer.source.has_done_marker
+                return found, source.has_done_marker
             return found, False
 
     with ModelServer([reply]) as server:

@@ -40,7 +40,7 @@ from tests.cli.chatting import Chat
 from tests.cli.command import Command
 from tests.skill_writer import WriteSkill
 
-QUESTION = ApprovalQuestion("pdf", "ls\n-l \x1b[2J", ("bash", "-c", "ls"), "skills/pdf")
+QUESTION = ApprovalQuestion(("bash", "-c", "ls"), "skills/pdf", "pdf", command="ls\n-l \x1b[2J")
 RUNS = "# Say hello\n\nRun the script:\n\n```\npython3 scripts/hello.py\n```"
 LOCAL = ("--model", "rule", "--skills", "skills", "--executor", "local")
 

@@ -12,10 +12,10 @@ import asyncio
 import os
 import stat
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar, cast
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 from deepagents.backends import FilesystemBackend
 from deepagents.backends.protocol import BackendProtocol, FileDownloadResponse, LsResult
@@ -43,16 +43,11 @@ class LocalFile:
     def read(self) -> bytes | None:
         """The content, at most `MAX_SKILL_BYTES` + 1 bytes; None when the file is gone or not a regular file."""
         try:
-            descriptor = os.open(self.place, _FLAGS)
+            with open(self.place, "rb", buffering=0, opener=lambda path, _: os.open(path, _FLAGS)) as file:
+                is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+                return file.read(min(self.stamp[3], MAX_SKILL_BYTES) + 1) if is_file else None
         except OSError:
             return None
-        try:
-            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            return _read_up_to(descriptor, min(self.stamp[3], MAX_SKILL_BYTES) + 1) if is_file else None
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,48 +126,29 @@ def _build_prefix(backend: FilesystemBackend, directory: str) -> str:
     return "/" if below == "." else f"/{below}/"
 
 
-def _read_up_to(descriptor: int, limit: int) -> bytes:
-    """Read at most `limit` bytes."""
-    chunks: list[bytes] = []
-    while limit > 0 and (chunk := os.read(descriptor, limit)):
-        chunks.append(chunk)
-        limit -= len(chunk)
-    return b"".join(chunks)
-
-
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ListDirectoryRequest:
-    """List a directory. If `tolerant`, an exception of the backend becomes a `BackendFailure`."""
+@dataclass(slots=True)
+class BackendRequest:
+    """A call of the backend in both forms, and its answer.
 
-    path: str
+    If `tolerant`, an exception in its `with` block becomes the answer, except for an interrupt of the graph.
+    """
+
+    call: Callable[[BackendProtocol], Any]
+    acall: Callable[[BackendProtocol], Awaitable[Any]]
     tolerant: bool = False
+    answer: Any = None
 
+    def __enter__(self) -> None:
+        pass
 
-@dataclass(frozen=True, slots=True)
-class DownloadFilesRequest:
-    """Download files. If `tolerant`, an exception of the backend becomes a `BackendFailure`."""
-
-    paths: tuple[str, ...]
-    tolerant: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ScanSourceRequest:
-    """Scan a local directory for skills and pass the result to `read`; the answer is None for other backends."""
-
-    source: str
-    read: Callable[[LocalScan], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class AwaitRequest:
-    """Await something. If `tolerant`, an exception becomes a `BackendFailure`."""
-
-    begin: Callable[[], Awaitable[Any]]
-    tolerant: bool = True
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        if not self.tolerant or not isinstance(error, Exception) or isinstance(error, GraphBubbleUp):
+            return False
+        self.answer = BackendFailure(error)
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +161,13 @@ class BackendFailure:
         return f"{type(self.error).__name__}: {self.error}"
 
 
-BackendRequest: TypeAlias = ListDirectoryRequest | DownloadFilesRequest | ScanSourceRequest | AwaitRequest
 Steps: TypeAlias = Generator[BackendRequest, Any, T]
 """A generator that yields requests and returns a `T`."""
 
 
 def list_directory(path: str, *, tolerant: bool = False) -> Steps[tuple[Sequence[Any], str | None]]:
     """The entries of a directory, and an error message or None."""
-    answer = yield ListDirectoryRequest(path, tolerant)
+    answer = yield BackendRequest(lambda backend: backend.ls(path), lambda backend: backend.als(path), tolerant)
     if isinstance(answer, BackendFailure):
         return (), str(answer)
     if isinstance(answer, LsResult):
@@ -204,7 +179,10 @@ def download_files(paths: Sequence[str], *, tolerant: bool = False) -> Steps[lis
     """One response for each path, even if the backend returned fewer or more."""
     if not paths:
         return []
-    answer = yield DownloadFilesRequest(tuple(paths), tolerant)
+    wanted = list(paths)
+    answer = yield BackendRequest(
+        lambda backend: backend.download_files(wanted), lambda backend: backend.adownload_files(wanted), tolerant
+    )
     if isinstance(answer, BackendFailure):
         return [FileDownloadResponse(path=path, content=None, error=str(answer)) for path in paths]
     given = list(cast("list[FileDownloadResponse]", answer))[: len(paths)]
@@ -214,93 +192,46 @@ def download_files(paths: Sequence[str], *, tolerant: bool = False) -> Steps[lis
 
 def scan_source(source: str, read: Callable[[LocalScan], T]) -> Steps[T | None]:
     """The result of `read` for a local directory; None when the backend must be asked."""
-    return cast("T | None", (yield ScanSourceRequest(source, read)))
+
+    def scan(backend: BackendProtocol) -> T | None:
+        found = scan_directory(backend, source)
+        return None if found is None else read(found)
+
+    async def scan_in_thread(backend: BackendProtocol) -> T | None:
+        return await asyncio.to_thread(scan, backend) if is_local(backend) else None
+
+    return cast("T | None", (yield BackendRequest(scan, scan_in_thread)))
 
 
 def await_result(begin: Callable[[], Awaitable[T]]) -> Steps[T | BackendFailure]:
     """The result of an awaitable, or its exception as a `BackendFailure`."""
-    return cast("T | BackendFailure", (yield AwaitRequest(begin)))
+    request = BackendRequest(lambda _: run(begin()), lambda _: begin(), tolerant=True)
+    return cast("T | BackendFailure", (yield request))
 
 
 def run_blocking(steps: Steps[T], backend: BackendProtocol) -> T:
     """Run the steps with the blocking methods of a backend."""
-    play = _StepRunner(steps)
-    while (ask := play.request) is not None:
-        with play:
-            play.answer = _answer_blocking(backend, ask)
-    return play.result()
+    answer: Any = None
+    with closing(steps):
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as done:
+                return done.value
+            with request:
+                request.answer = request.call(backend)
+            answer = request.answer
 
 
 async def run_async(steps: Steps[T], backend: BackendProtocol) -> T:
     """Run the steps with the async methods of a backend."""
-    play = _StepRunner(steps)
-    while (ask := play.request) is not None:
-        with play:
-            play.answer = await _answer_async(backend, ask)
-    return play.result()
-
-
-def _answer_blocking(backend: BackendProtocol, ask: BackendRequest) -> object:
-    if isinstance(ask, ListDirectoryRequest):
-        return backend.ls(ask.path)
-    if isinstance(ask, DownloadFilesRequest):
-        return backend.download_files(list(ask.paths))
-    if isinstance(ask, AwaitRequest):
-        return run(ask.begin())
-    return _scan_and_read(backend, ask)
-
-
-async def _answer_async(backend: BackendProtocol, ask: BackendRequest) -> object:
-    if isinstance(ask, ListDirectoryRequest):
-        return await backend.als(ask.path)
-    if isinstance(ask, DownloadFilesRequest):
-        return await backend.adownload_files(list(ask.paths))
-    if isinstance(ask, AwaitRequest):
-        return await ask.begin()
-    return await asyncio.to_thread(_scan_and_read, backend, ask) if is_local(backend) else None
-
-
-def _scan_and_read(backend: BackendProtocol, ask: ScanSourceRequest) -> object:
-    found = scan_directory(backend, ask.source)
-    return ask.read(found) if found is not None else None
-
-
-class _StepRunner(Generic[T]):
-    """Drives a generator: holds its pending request, then its result.
-
-    As a context manager it sends the answer to the generator, or a tolerated exception as a `BackendFailure`.
-    """
-
-    def __init__(self, steps: Steps[T]) -> None:
-        self._steps = steps
-        self._result: T | None = None
-        self.answer: object = None
-        self.request: BackendRequest | None = None
-        self._advance(None)
-
-    def __enter__(self) -> None:
-        self.answer = None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if error is None:
-            self._advance(self.answer)
-            return False
-        # An interrupt of the graph is not a failure.
-        is_tolerated = getattr(self.request, "tolerant", False) and not isinstance(error, GraphBubbleUp)
-        if not is_tolerated or not isinstance(error, Exception):
-            self._steps.close()
-            return False
-        self._advance(BackendFailure(error))
-        return True
-
-    def result(self) -> T:
-        """The return value of the generator."""
-        return cast("T", self._result)
-
-    def _advance(self, answer: object) -> None:
-        try:
-            self.request = self._steps.send(answer)
-        except StopIteration as done:
-            self.request, self._result = None, cast("T", done.value)
+    answer: Any = None
+    with closing(steps):
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as done:
+                return done.value
+            with request:
+                request.answer = await request.acall(backend)
+            answer = request.answer

@@ -66,15 +66,12 @@ class BackendDiscovery:
         if errors:
             logger.warning("Skills load errors: %s", errors)
         logger.info("Discovered %d skills from %d sources", len(found), len(self.sources))
-        return self._reuse_last(list(found.values())), errors
-
-    def _reuse_last(self, skills: list[SkillMetadata]) -> list[SkillMetadata]:
         # Several threads may run this at once, so compare with a local reference.
-        last = self._last
+        skills, last = list(found.values()), self._last
         if len(skills) == len(last) and all(map(operator.is_, skills, last)):
-            return last
+            return last, errors
         self._last = skills
-        return skills
+        return skills, errors
 
     def _find_in_source(self, source: str, tolerant: bool) -> Steps[tuple[list[SkillMetadata], str | None]]:
         local = yield from scan_source(source, self._read_local)

@@ -12,7 +12,7 @@ which it ignores and LangGraph turns into a `ToolMessage` again.
 import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
 from openskills.adapters.langchain import messages as texts
-from openskills.adapters.langchain.backend_io import MAX_SKILL_BYTES, Steps, download_files
+from openskills.adapters.langchain.backend_io import MAX_SKILL_BYTES, BackendRequest, Steps, download_files
 from openskills.adapters.langchain.discovery import BackendDiscovery
 from openskills.adapters.langchain.messages import (
     SkillMark,
@@ -78,14 +78,9 @@ class SkillCall:
         return cls(_find_name(skill, thread), call_id or "", thread, loads, unloads)
 
     @property
-    def loaded(self) -> tuple[str, ...]:
-        """The skills that were loaded before the message."""
-        return self.thread.loaded
-
-    @property
     def still_loaded(self) -> list[str]:
         """The skills that are still loaded, whatever the results of the earlier calls are."""
-        return [name for name in self.loaded if name not in self.unloads]
+        return [name for name in self.thread.loaded if name not in self.unloads]
 
 
 def _find_earlier_calls(
@@ -120,10 +115,6 @@ class Delegation:
     description: str
     agent: str = GENERAL_PURPOSE
 
-    def to_arguments(self, runtime: Any) -> dict[str, Any]:
-        """The arguments of deepagents' `task`."""
-        return {"description": self.description, "subagent_type": self.agent, "runtime": runtime}
-
 
 @dataclass(frozen=True, slots=True)
 class TaskTool:
@@ -148,13 +139,11 @@ class TaskTool:
             found += [name] if type(getattr(hook, "__self__", None)) is UpstreamMiddleware else []
         return found
 
-    def call_blocking(self, delegation: Delegation, runtime: Any) -> Any:
-        """Run the subagent and block."""
-        return self.tool.func(**delegation.to_arguments(runtime))
-
-    async def call(self, delegation: Delegation, runtime: Any) -> Any:
+    def call(self, delegation: Delegation, runtime: Any) -> Steps[Any]:
         """Run the subagent."""
-        return await self.tool.coroutine(**delegation.to_arguments(runtime))
+        arguments = {"description": delegation.description, "subagent_type": delegation.agent, "runtime": runtime}
+        request = BackendRequest(lambda _: self.tool.func(**arguments), lambda _: self.tool.coroutine(**arguments))
+        return (yield request)
 
 
 logger = logging.getLogger(__name__)
@@ -201,16 +190,18 @@ class SkillLoader:
             logger.warning("Skill loading limit reached (%d/%d)", len(call.still_loaded), self.limit)
             return texts.format_limit_reached(call.skill, call.still_loaded, self.limit)
         read = yield from read_skill(skill["path"])
-        if again and not _is_new(call, read):
-            return texts.format_already_loaded(call.skill)
+        if again:
+            known = find_intact_loads(call.thread.messages).get(call.skill)
+            if read.error is not None or known is None or is_current(*known, read):
+                return texts.format_already_loaded(call.skill)
         if read.error is not None:
             logger.error("Failed to read SKILL.md at %s: %s", skill["path"], read.error)
             return read.error
-        known = call.thread.resources.get(call.skill) if call.skill not in call.unloads and not again else None
-        resources = known if known is not None else (yield from _list_resources(skill))
+        listed = call.thread.resources.get(call.skill) if call.skill not in call.unloads and not again else None
+        resources = listed if listed is not None else (yield from _list_resources(skill))
         logger.info("Skill '%s' loaded (%d resources discovered)", call.skill, len(resources))
         text = append_resources(insert_arguments(read.text, args), resources)
-        mark = SkillMark(call.skill, "reload" if again else "load", call.loaded, read.digest).for_text(text)
+        mark = SkillMark(call.skill, "reload" if again else "load", call.thread.loaded, read.digest).for_text(text)
         return self._build_command(call, text, mark, resources, found)
 
     def _find_skill(
@@ -230,12 +221,12 @@ class SkillLoader:
 
     def unload(self, call: SkillCall) -> LoadAnswer:
         """Unload a skill. Its instructions stay in the conversation."""
-        if call.skill not in call.loaded and call.skill not in call.loads:
-            return texts.format_not_loaded(call.skill, call.loaded)
-        remaining = [name for name in call.loaded if name != call.skill]
+        if call.skill not in call.thread.loaded and call.skill not in call.loads:
+            return texts.format_not_loaded(call.skill, call.thread.loaded)
+        remaining = [name for name in call.thread.loaded if name != call.skill]
         logger.info("Skill '%s' unloaded (%d/%d slots available)", call.skill, self.limit - len(remaining), self.limit)
         text = texts.format_unloaded(call.skill, remaining, self.limit, marked=self.marked)
-        mark = SkillMark(call.skill, "unload", call.loaded).for_text(text)
+        mark = SkillMark(call.skill, "unload", call.thread.loaded).for_text(text)
         update: dict[str, Any] = {
             "skills_loaded": LoadedChange(unload=[call.skill]),
             "skill_resources": {call.skill: None},
@@ -267,12 +258,6 @@ class SkillLoader:
         return Command(update=update if found is None else {**update, "skills_metadata": found})
 
 
-def _is_new(call: SkillCall, read: SkillText) -> bool:
-    """Whether a loaded skill has changed since it was loaded."""
-    known = find_intact_loads(call.thread.messages).get(call.skill)
-    return read.error is None and known is not None and not is_current(*known, read)
-
-
 def is_current(mark: SkillMark, message: BaseMessage, read: SkillText) -> bool:
     """Whether a message has the instructions as they are in the file now."""
     if mark.digest:
@@ -286,13 +271,13 @@ def read_skill(path: str) -> Steps[SkillText]:
     (answer,) = yield from download_files([path], tolerant=True)
     content = answer.content
     if answer.error or content is None:
-        return SkillText(error=texts.format_unreadable(path, answer.error))
+        return SkillText(error=f"Error: Failed to read skill file at {path}: {answer.error}")
     if len(content) > MAX_SKILL_BYTES:
-        return SkillText(error=texts.format_too_large(path, MAX_SKILL_BYTES))
+        return SkillText(error=f"Error: Skill file at {path} exceeds maximum size ({MAX_SKILL_BYTES} bytes)")
     try:
         return SkillText(content.decode("utf-8"), compute_digest(content))
     except UnicodeDecodeError as error:
-        return SkillText(error=texts.format_undecodable(error))
+        return SkillText(error=f"Error: Failed to decode skill file: {error}")
 
 
 def append_resources(text: str, resources: Sequence[ResourceMetadata]) -> str:
@@ -326,8 +311,9 @@ def reconcile_calls(messages: Sequence[BaseMessage], limit: int, *, tell_state: 
     corrected: list[ToolMessage] = []
     for mark, message in batch:
         right = _reconcile_call(mark, message, loaded, limit, marked=not tell_state)
-        if mark is batch[-1][0] and tell_state:
-            right = _append_state(right, texts.format_state_line(loaded, limit))
+        line = texts.format_state_line(loaded, limit)
+        if mark is batch[-1][0] and tell_state and not get_text(right).endswith(line):
+            right = replace_text(right, f"{get_text(right)}\n\n{line}")
         if right is not message:
             corrected.append(right)
     void = {mark.skill: None for mark, _ in batch if mark.is_load and mark.skill not in loaded}
@@ -367,11 +353,6 @@ def _reconcile_call(
     return message
 
 
-def _append_state(message: ToolMessage, line: str) -> ToolMessage:
-    text = get_text(message)
-    return message if text.endswith(line) else replace_text(message, f"{text}\n\n{line}")
-
-
 EVICTION_CHARS = 80_000
 """Maximum characters of a tool result that deepagents does not evict by default."""
 
@@ -386,10 +367,7 @@ def prevent_eviction(result: ToolMessage | Command[Any], over: int) -> ToolMessa
         return result
     changes = cast("dict[str, Any]", update)
     messages = [_to_mapping(message) if _is_long(message, over) else message for message in changes.get("messages", ())]
-    command = cast("Command[Any]", result)
-    return Command(
-        graph=command.graph, goto=command.goto, resume=command.resume, update={**changes, "messages": messages}
-    )
+    return replace(cast("Command[Any]", result), update={**changes, "messages": messages})
 
 
 def _is_long(message: object, over: int) -> bool:

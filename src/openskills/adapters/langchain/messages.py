@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeVar, cast
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Command
 
+from openskills.prompt.history import get_field, get_items, get_string
+
 MARK_KEY = "openskills_skill"
 """The key of the mark in `additional_kwargs`, which are not sent to providers."""
 PINNED = "pinned_skill"
@@ -81,20 +83,13 @@ def parse_mark(message: BaseMessage) -> SkillMark | None:
     raw = extra.get(MARK_KEY)
     if not isinstance(raw, Mapping):
         return _parse_pin(message, extra)
-    fields = cast("Mapping[str, object]", raw)
-    skill, change, before = fields.get("skill"), _CHANGES.get(fields.get("change")), fields.get("before")
-    digest, characters, text = fields.get("digest"), fields.get("characters"), fields.get("text")
-    if not isinstance(skill, str) or change is None:
+    skill, change = get_string(raw, "skill"), _CHANGES.get(get_field(raw, "change"))
+    if not skill or change is None:
         return None
-    names = cast("Sequence[object]", before) if isinstance(before, list | tuple) else ()
-    return SkillMark(
-        skill,
-        change,
-        tuple(name for name in names if isinstance(name, str)),
-        digest if isinstance(digest, str) else "",
-        characters if isinstance(characters, int) else -1,
-        text if isinstance(text, str) else "",
-    )
+    before = tuple(name for name in get_items(get_field(raw, "before")) if isinstance(name, str))
+    characters = get_field(raw, "characters")
+    length = characters if isinstance(characters, int) else -1
+    return SkillMark(skill, change, before, get_string(raw, "digest"), length, get_string(raw, "text"))
 
 
 def _parse_pin(message: BaseMessage, extra: Mapping[str, object]) -> SkillMark | None:
@@ -183,21 +178,6 @@ def format_limit_reached(name: str, loaded: Sequence[str], limit: int) -> str:
     )
 
 
-def format_unreadable(path: str, error: str | None) -> str:
-    """The file could not be read."""
-    return f"Error: Failed to read skill file at {path}: {error}"
-
-
-def format_too_large(path: str, limit: int) -> str:
-    """The file is over the limit."""
-    return f"Error: Skill file at {path} exceeds maximum size ({limit} bytes)"
-
-
-def format_undecodable(error: UnicodeDecodeError) -> str:
-    """The file is not UTF-8."""
-    return f"Error: Failed to decode skill file: {error}"
-
-
 def format_not_loaded(name: str, loaded: Sequence[str]) -> str:
     """The skill to unload is not loaded."""
     return (
@@ -272,8 +252,7 @@ def append_notes(
         return result
     theirs = cast("dict[str, Any]", changes)
     messages = [_append_to_message(message, call_id, notes) for message in theirs.get("messages", ())]
-    changed = {**theirs, "messages": messages, **update}
-    return Command(graph=result.graph, goto=result.goto, resume=result.resume, update=changed)
+    return replace(result, update={**theirs, "messages": messages, **update})
 
 
 def _append_to_message(message: BaseMessage, call_id: str, notes: Sequence[str]) -> BaseMessage:
@@ -297,15 +276,11 @@ _TOOL_NAMES: Mapping[str, str] = {
 }
 
 
-def translate_tool_name(name: str) -> str:
-    """The deepagents name of a tool of another client: `Read` is `read_file`."""
-    return _TOOL_NAMES.get(name.lower(), name)
-
-
 def to_tool_names(pattern: str) -> tuple[str, str]:
     """The tool that an entry of `allowed-tools` such as `Bash(git:*)` names, as written and in deepagents."""
     name = pattern.partition("(")[0].strip()
-    return name, translate_tool_name(name)
+    # The tool `Read` of another client is `read_file`.
+    return name, _TOOL_NAMES.get(name.lower(), name)
 
 
 def list_tool_names(tool: str) -> tuple[str, ...]:

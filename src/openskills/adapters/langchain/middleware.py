@@ -98,7 +98,9 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         self._sections = ListCache[str]()
         self._trimming = TrimWarning()
         self._has_checked_subagents = False
-        self.tools = build_skill_tools(self, with_arguments=self._options.can_take_arguments)
+        self.tools = build_skill_tools(
+            self.load_blocking, self.load, self.unload, with_arguments=self._options.can_take_arguments
+        )
 
     def before_agent(self, state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Any:  # noqa: ARG002
         """Find skills, unless the caller passed them, and reload changed ones."""
@@ -169,19 +171,11 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
 
     def load_blocking(self, skill: str, args: str, runtime: CallRuntime) -> LoadAnswer:
         """Implements `load_skill`, blocking."""
-        task = self._find_task_tool(runtime)
-        answer = run_blocking(self._load_steps(skill, args, runtime, task), self._files)
-        if task and isinstance(answer, Delegation):
-            return task.call_blocking(answer, runtime)
-        return cast("LoadAnswer", answer)
+        return run_blocking(self._load_steps(skill, args, runtime), self._files)
 
     async def load(self, skill: str, args: str, runtime: CallRuntime) -> LoadAnswer:
         """Implements `load_skill`."""
-        task = self._find_task_tool(runtime)
-        answer = await run_async(self._load_steps(skill, args, runtime, task), self._files)
-        if task and isinstance(answer, Delegation):
-            return await task.call(answer, runtime)
-        return cast("LoadAnswer", answer)
+        return await run_async(self._load_steps(skill, args, runtime), self._files)
 
     def unload(self, skill: str, runtime: CallRuntime) -> LoadAnswer:
         """Implements `unload_skill`."""
@@ -276,14 +270,13 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
             merged["skills_loaded"] = LoadedChange(load=names, limit=self._max_loaded_skills)
         return ({**merged, "messages": messages} if messages else merged) or None
 
-    def _load_steps(
-        self, skill: str, args: str, runtime: CallRuntime, task: TaskTool | None
-    ) -> Steps[LoadAnswer | Delegation]:
+    def _load_steps(self, skill: str, args: str, runtime: CallRuntime) -> Steps[LoadAnswer]:
+        task = TaskTool.find(runtime.tools) if self._options.fork else None
         loading = replace(self._loading, fork=task is not None)
-        return loading.load(SkillCall.from_state(skill, runtime.tool_call_id, runtime.state), args)
-
-    def _find_task_tool(self, runtime: CallRuntime) -> TaskTool | None:
-        return TaskTool.find(runtime.tools) if self._options.fork else None
+        answer = yield from loading.load(SkillCall.from_state(skill, runtime.tool_call_id, runtime.state), args)
+        if task is not None and isinstance(answer, Delegation):
+            return (yield from task.call(answer, runtime))
+        return cast("LoadAnswer", answer)
 
 
 def _list_tools(request: ModelRequest[Any]) -> frozenset[str]:

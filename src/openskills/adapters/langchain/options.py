@@ -71,13 +71,10 @@ def _allows(pattern: str, tool: str, arguments: Mapping[str, Any]) -> bool:
     match = _PATTERN.fullmatch(pattern.strip())
     if match is None or tool not in to_tool_names(pattern):
         return False
-    only = match["only"]
-    return only is None or only.strip() in {"", "*"} or _matches_command(only.strip(), arguments)
-
-
-def _matches_command(only: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether a command matches a pattern: `git *`, or `git:*` for everything that begins with `git`."""
-    command = arguments.get("command")
+    # A pattern is `git *`, or `git:*` for everything that begins with `git`.
+    only, command = (match["only"] or "").strip(), arguments.get("command")
+    if only in {"", "*"}:
+        return True
     return isinstance(command, str) and is_preapproved((f"Bash({only})",), "bash", command)
 
 

@@ -5,6 +5,7 @@ checkpoints can be read without OpenSkill. The reducer is the same fold that ses
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Annotated, Any, NotRequired, TypeAlias, cast
 
 from langchain.agents.middleware.types import AgentState, PrivateStateAttr
@@ -28,7 +29,14 @@ PlainState: TypeAlias = dict[str, Any]
 PlainChange: TypeAlias = list[Any]
 """The number of a change, its agent, its kind, and the arguments of the kind."""
 
-_LOADED, _UNLOADED, _CONSUMED, _CHOSEN, _TURN = "loaded", "unloaded", "consumed", "docs", "turn"
+_KINDS: Mapping[str, Any] = {
+    "loaded": Loaded,
+    "unloaded": Unloaded,
+    "consumed": Consumed,
+    "docs": DocsChosen,
+    "turn": TurnBegan,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def fold(current: PlainState | None, update: Iterable[PlainChange] | None) -> PlainState:
@@ -80,36 +88,20 @@ def _find_latest(entry: SkillEntry) -> int:
 
 
 def _change_to_list(change: Change) -> list[Any]:
-    match change:
-        case Loaded(skill, docs):
-            return [_LOADED, skill, None if docs is None else list(docs)]
-        case Unloaded(skill, evicted):
-            return [_UNLOADED, skill, evicted]
-        case Consumed(skill):
-            return [_CONSUMED, skill]
-        case DocsChosen(skill, docs, added):
-            return [_CHOSEN, skill, list(docs), added]
-        case TurnBegan():
-            return [_TURN]
+    return [_NAMES[type(change)], *(_to_plain(getattr(change, one.name)) for one in fields(change))]
+
+
+def _to_plain(value: Any) -> Any:
+    return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
 
 
 def _change_from_list(plain: PlainChange) -> RecordedChange:
-    at, agent, kind, *rest = plain
-    return RecordedChange(at, agent, _PARSERS[kind](*rest))
+    at, agent, kind, *values = plain
+    return RecordedChange(at, agent, _KINDS[kind](*(_freeze(value) for value in values)))
 
 
-def _parse_loaded(skill: str, docs: Sequence[str] | None) -> Change:
-    return Loaded(skill, None if docs is None else tuple(docs))
-
-
-def _parse_docs(skill: str, docs: Sequence[str], added: bool) -> Change:
-    return DocsChosen(skill, tuple(docs), added)
-
-
-_PARSERS: Mapping[str, Any] = cast(
-    "Mapping[str, Any]",
-    {_LOADED: _parse_loaded, _UNLOADED: Unloaded, _CONSUMED: Consumed, _CHOSEN: _parse_docs, _TURN: TurnBegan},
-)
+def _freeze(value: Any) -> Any:
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 SKILLS = "openskills_state"

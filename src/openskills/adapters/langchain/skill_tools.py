@@ -1,8 +1,8 @@
 """`load_skill` and `unload_skill` as LangChain tools, and the rules and hooks of loaded skills around tool calls."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any, cast
 
 # With upstream's own names that the package exports, beside the class that takes the place of upstream's.
 from deepagents.middleware.skills import SkillToolResolver as SkillToolResolver
@@ -31,70 +31,50 @@ UNLOAD_DESCRIPTION = (
     "loaded skills and need to load a different one."
 )
 
-ToLoad = Annotated[str, "Name of the skill to load from the available skills list."]
-ToUnload = Annotated[str, "Name of the loaded skill to unload."]
 Runtime = ToolRuntime[Any, Any]
+ToUnload = Annotated[str, "Name of the loaded skill to unload."]
 
 
 class LoadSkillArguments(BaseModel):
-    """The arguments of `load_skill` with `args`, a name for which LangChain cannot infer the schema."""
+    """The arguments of `load_skill`."""
 
     skill_name: str = Field(description="Name of the skill to load from the available skills list.")
+
+
+class LoadSkillWithArguments(LoadSkillArguments):
+    """The arguments of `load_skill` if skills take some."""
+
     args: str = Field("", description="Arguments for the skill, if its entry in the list shows that it takes them.")
 
 
-class SkillToolHandler(Protocol):
-    """Implements the two tools."""
-
-    def load_blocking(self, skill: str, args: str, runtime: Runtime) -> LoadAnswer:
-        """Load a skill, blocking."""
-        ...
-
-    def load(self, skill: str, args: str, runtime: Runtime) -> Awaitable[LoadAnswer]:
-        """Load a skill."""
-        ...
-
-    def unload(self, skill: str, runtime: Runtime) -> LoadAnswer:
-        """Unload a skill."""
-        ...
-
-
-def build_skill_tools(handler: SkillToolHandler, *, with_arguments: bool) -> list[BaseTool]:
+def build_skill_tools(
+    load_blocking: Callable[[str, str, Runtime], LoadAnswer],
+    load: Callable[[str, str, Runtime], Awaitable[LoadAnswer]],
+    unload: Callable[[str, Runtime], LoadAnswer],
+    *,
+    with_arguments: bool,
+) -> list[BaseTool]:
     """The two tools; `with_arguments` adds `args` to `load_skill`."""
-    load = _build_load_tool_with_arguments(handler) if with_arguments else _build_load_tool(handler)
-    return [load, _build_unload_tool(handler)]
 
-
-def _build_load_tool(handler: SkillToolHandler) -> BaseTool:
-    def load_skill(skill_name: ToLoad, runtime: Runtime) -> Any:
-        return handler.load_blocking(skill_name, "", runtime)
-
-    async def aload_skill(skill_name: ToLoad, runtime: Runtime) -> Any:
-        return await handler.load(skill_name, "", runtime)
-
-    return StructuredTool.from_function(load_skill, aload_skill, name=LOAD, description=LOAD_DESCRIPTION)
-
-
-def _build_load_tool_with_arguments(handler: SkillToolHandler) -> BaseTool:
     def load_skill(skill_name: str, runtime: Runtime, args: str = "") -> Any:
-        return handler.load_blocking(skill_name, args, runtime)
+        return load_blocking(skill_name, args, runtime)
 
     async def aload_skill(skill_name: str, runtime: Runtime, args: str = "") -> Any:
-        return await handler.load(skill_name, args, runtime)
+        return await load(skill_name, args, runtime)
 
-    return StructuredTool.from_function(
-        load_skill, aload_skill, name=LOAD, description=LOAD_DESCRIPTION, args_schema=LoadSkillArguments
-    )
-
-
-def _build_unload_tool(handler: SkillToolHandler) -> BaseTool:
     def unload_skill(skill_name: ToUnload, runtime: Runtime) -> Any:
-        return handler.unload(skill_name, runtime)
+        return unload(skill_name, runtime)
 
     async def aunload_skill(skill_name: ToUnload, runtime: Runtime) -> Any:
-        return handler.unload(skill_name, runtime)
+        return unload(skill_name, runtime)
 
-    return StructuredTool.from_function(unload_skill, aunload_skill, name=UNLOAD, description=UNLOAD_DESCRIPTION)
+    schema = LoadSkillWithArguments if with_arguments else LoadSkillArguments
+    return [
+        StructuredTool.from_function(
+            load_skill, aload_skill, name=LOAD, description=LOAD_DESCRIPTION, args_schema=schema
+        ),
+        StructuredTool.from_function(unload_skill, aunload_skill, name=UNLOAD, description=UNLOAD_DESCRIPTION),
+    ]
 
 
 ToolOutput = ToolMessage | Command[Any]
@@ -127,7 +107,9 @@ class ToolCallGuard:
         restricts, runner = self.options.allowed_tools == "restrict", self.options.hooks
         skills = (yield from self._find_loaded_skills(thread)) if restricts or runner else ()
         rules = collect_rules(skills, thread.loaded, thread.caller_rules) if restricts else []
-        reason = self._find_refusal(request, rules, thread)
+        call = request.tool_call
+        free = self.options.always_allowed | disclosed_skill_tool_names(thread.state)
+        reason = find_refusal(call["name"], cast("Mapping[str, Any]", call["args"]), rules, free)
         if reason is not None:
             return ToolCallStart(request, answer=_build_error(request, reason))
         noted = yield from self._run_hooks("PreToolUse", request, skills)
@@ -151,11 +133,6 @@ class ToolCallGuard:
         if skills is None:
             skills, _ = yield from self.discovery.find_skills(tolerant=True)
         return select_loaded_skills(skills, thread.loaded)
-
-    def _find_refusal(self, request: ToolCallRequest, rules: Sequence[ToolRule], thread: ThreadState) -> str | None:
-        call = request.tool_call
-        free = self.options.always_allowed | disclosed_skill_tool_names(thread.state)
-        return find_refusal(call["name"], cast("Mapping[str, Any]", call["args"]), rules, free)
 
     def _run_hooks(
         self, event: HookEvent, request: ToolCallRequest, skills: Sequence[SkillMetadata], result: str | None = None

@@ -7,7 +7,6 @@ run in parallel and see the same state, so each writes a change, and the reducer
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Generic, Literal, NotRequired, Self, TypeVar, cast
 
@@ -27,6 +26,9 @@ logger = logging.getLogger(__name__)
 MAX_NAME_CHARS = 64
 MAX_DESCRIPTION_CHARS = 1024
 MAX_COMPATIBILITY_CHARS = 500
+
+
+_EXTENSIONS = ("disable_model_invocation", "argument_hint", "model", "context", "agent", "hooks")
 
 
 class SkillMetadata(UpstreamMetadata):
@@ -72,15 +74,7 @@ def parse_metadata(content: bytes, path: str, directory: str, *, extended: bool 
 
 def get_extensions(manifest: SkillManifest) -> dict[str, Any]:
     """The fields beyond the specification that are set and supported by an option."""
-    fields = {
-        "disable_model_invocation": manifest.disable_model_invocation,
-        "argument_hint": manifest.argument_hint,
-        "model": manifest.model,
-        "context": manifest.context,
-        "agent": manifest.agent,
-        "hooks": manifest.hooks,
-    }
-    return {key: value for key, value in fields.items() if value}
+    return {name: value for name in _EXTENSIONS if (value := getattr(manifest, name))}
 
 
 def get_extension(skill: Mapping[str, Any], field: str) -> Any:
@@ -277,16 +271,26 @@ class SkillsStateUpdate(TypedDict, total=False):
     messages: list[Any]
 
 
-@dataclass(frozen=True, slots=True)
 class ThreadState:
-    """Typed access to the state of a thread; a missing key and None are the same."""
+    """Typed access to the state of a thread; a missing key and None are the same.
 
-    state: Mapping[str, Any]
+    `skills` were discovered, None when a search is needed; `loaded` are names in the order of loading, `resources` the
+    files of loaded skills, `errors` the sources that could not be read, `messages` the whole conversation. From the
+    calling agent are `caller_skills`, which it has loaded, and `caller_rules`. `hooks_done` are one-time hooks that
+    have run. A thread `is_new` if it has not had a run yet; each run writes `skills_load_errors` at its start.
+    """
 
-    @property
-    def skills(self) -> list[SkillMetadata] | None:
-        """The discovered skills; None when a search is needed."""
-        return self.state.get("skills_metadata")
+    def __init__(self, state: Mapping[str, Any]) -> None:
+        self.state = state
+        self.skills: list[SkillMetadata] | None = state.get("skills_metadata")
+        self.loaded: tuple[str, ...] = tuple(state.get("skills_loaded") or ())
+        self.resources: Mapping[str, Sequence[ResourceMetadata]] = state.get("skill_resources") or {}
+        self.errors: list[str] = state.get("skills_load_errors") or []
+        self.messages: Sequence[AnyMessage] = state.get("messages") or ()
+        self.caller_skills: Sequence[str] = state.get("skills_inherited") or ()
+        self.caller_rules: Sequence[Mapping[str, Any]] = state.get("skills_restricting") or ()
+        self.hooks_done: Sequence[str] = state.get("skill_hooks_done") or ()
+        self.is_new = "skills_load_errors" not in state
 
     def skills_for(self, *, extended: bool) -> list[SkillMetadata] | None:
         """The discovered skills; None also when a checkpoint of a process with other options lacks extended fields."""
@@ -294,47 +298,6 @@ class ThreadState:
         if not extended or not isinstance(skills, CheckpointSkills):
             return skills
         return skills if all("extensions" in skill for skill in skills) else None
-
-    @property
-    def loaded(self) -> tuple[str, ...]:
-        """The names of the loaded skills, in the order of loading."""
-        names: Sequence[str] = self.state.get("skills_loaded") or ()
-        return tuple(names)
-
-    @property
-    def resources(self) -> Mapping[str, Sequence[ResourceMetadata]]:
-        """The files of loaded skills."""
-        return self.state.get("skill_resources") or {}
-
-    @property
-    def errors(self) -> list[str]:
-        """The sources that could not be read."""
-        return self.state.get("skills_load_errors") or []
-
-    @property
-    def messages(self) -> Sequence[AnyMessage]:
-        """The whole conversation."""
-        return self.state.get("messages") or ()
-
-    @property
-    def caller_skills(self) -> Sequence[str]:
-        """The loaded skills of the calling agent."""
-        return self.state.get("skills_inherited") or ()
-
-    @property
-    def caller_rules(self) -> Sequence[Mapping[str, Any]]:
-        """The tool rules of the calling agent."""
-        return self.state.get("skills_restricting") or ()
-
-    @property
-    def hooks_done(self) -> Sequence[str]:
-        """One-time hooks that have run."""
-        return self.state.get("skill_hooks_done") or ()
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the thread has not had a run yet; each run writes this key at its start."""
-        return "skills_load_errors" not in self.state
 
 
 Made = TypeVar("Made")

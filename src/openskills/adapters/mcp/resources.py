@@ -153,7 +153,8 @@ class SkillResources:
                 return known
             snapshot, now, self._stale = self._catalog.snapshot, time.monotonic(), False
             found = {skill.name: served for skill in snapshot.skills if (served := self._serve(skill)) is not None}
-            if snapshot is not self._snapshot or not _is_same(found, self._served):
+            same = found.keys() == self._served.keys() and all(found[name] is self._served[name] for name in found)
+            if snapshot is not self._snapshot or not same:
                 self._served = found
             self._snapshot, self._checked = snapshot, now
             self._known = {one.directory: self._known[one.directory] for one in snapshot.skills}
@@ -230,10 +231,6 @@ def _build_served(skill: Skill, stamp: _FolderStamp) -> ServedSkill:
         "resources": resources if has_manifest else "dynamic",
     }
     return ServedSkill(skill, front, files, entry if listed else {})
-
-
-def _is_same(found: Mapping[str, ServedSkill], before: Mapping[str, ServedSkill]) -> bool:
-    return found.keys() == before.keys() and all(found[name] is before[name] for name in found)
 
 
 def _digest(data: bytes) -> str:

@@ -6,6 +6,7 @@
 import asyncio
 import base64
 import json
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,7 +31,6 @@ from mcp_types import (
     NotificationParams,
     PaginatedRequestParams,
     ReadResourceRequestParams,
-    RequestParams,
 )
 
 from openskills.adapters.mcp.resources import (
@@ -102,18 +102,8 @@ class HostedTools(Protocol):
         ...
 
 
-class SkillsListParams(PaginatedRequestParams):
-    """Parameters of `skills/list`."""
-
-
-class SkillUriParams(RequestParams):
-    """Parameters of `skills/get`."""
-
-    uri: str
-
-
-class DirectoryParams(PaginatedRequestParams):
-    """Parameters of `resources/directory/read`."""
+class UriParams(PaginatedRequestParams):
+    """Parameters of `skills/get` and `resources/directory/read`."""
 
     uri: str
 
@@ -212,9 +202,9 @@ class McpServer:
         )
         server.middleware = [self._add_instructions]
         server.extensions[EXTENSION] = {"directoryRead": True}
-        server.add_request_handler("skills/list", SkillsListParams, _translate(self._list_skills))
-        server.add_request_handler("skills/get", SkillUriParams, _translate(self._get_skill))
-        server.add_request_handler("resources/directory/read", DirectoryParams, _translate(self._read_directory))
+        server.add_request_handler("skills/list", PaginatedRequestParams, _translate(self._list_skills))
+        server.add_request_handler("skills/get", UriParams, _translate(self._get_skill))
+        server.add_request_handler("resources/directory/read", UriParams, _translate(self._read_directory))
         server.add_notification_handler("notifications/initialized", NotificationParams, self._follow_connection)
         return server
 
@@ -344,12 +334,12 @@ class McpServer:
     async def _call(
         self, context: Context, request: McpRequest, name: str, arguments: Mapping[str, Any]
     ) -> dict[str, Any]:
-        async with _ProgressReporter(context) as progress:
+        async with _report_progress(context) as report:
             if name in self._list_names(request.caller):
                 return await self._call_session(request, name, arguments)
             if self._hosted is not None:
                 with suppress(LookupError):
-                    data, error = await self._hosted.call(name, arguments, request.caller, progress.report)
+                    data, error = await self._hosted.call(name, arguments, request.caller, report)
                     text = json.dumps(data, ensure_ascii=False) if error is None else f"error: {error}"
                     return _build_result(text, data, is_error=error is not None)
         raise MCPError(INVALID_PARAMS, f"unknown tool {name[:100]!r}; tools/list has all tools", {"name": name[:100]})
@@ -440,21 +430,21 @@ class McpServer:
                 raise LimitExceeded(said, limit=MAX_RESOURCE_BYTES, size=size)
             return b"".join([chunk async for chunk in reading.chunks]), reading.artifact.mime_type
 
-    async def _list_skills(self, context: Context, params: SkillsListParams) -> dict[str, Any]:
+    async def _list_skills(self, context: Context, params: PaginatedRequestParams) -> dict[str, Any]:
         served = await self._list_served(self._get_request(context).caller)
         listed = [one for one in served if one.entry]
         page, cursor = take_page(listed, lambda one: one.skill.name, params.cursor, SKILLS_PAGE)
         more = {} if cursor is None else {"nextCursor": cursor}
         return {"skills": [one.entry for one in page], **more, **self._cache}
 
-    async def _get_skill(self, context: Context, params: SkillUriParams) -> dict[str, Any]:
+    async def _get_skill(self, context: Context, params: UriParams) -> dict[str, Any]:
         name, path = parse_uri(params.uri)
         served = await self._find_served(context, name)
         if path != SKILL_FILE or not served.entry:
             raise InvalidArgument("uri", f"{params.uri[:200]} is not the address of a skill; skills/list has all")
         return {"skill": served.entry, **self._cache}
 
-    async def _read_directory(self, context: Context, params: DirectoryParams) -> dict[str, Any]:
+    async def _read_directory(self, context: Context, params: UriParams) -> dict[str, Any]:
         if params.uri == SCHEME:
             served = await self._list_served(self._get_request(context).caller)
             children = [
@@ -532,36 +522,31 @@ class _WatchedCatalog:
         return changes
 
 
-class _ProgressReporter:
-    """Reports progress of one request while the block runs, if its client asks for it."""
+@asynccontextmanager
+async def _report_progress(context: Context) -> AsyncGenerator[ToolProgress]:
+    """Report progress of one request while the block runs, if its client asks for it.
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._began = asyncio.get_running_loop().time()
-        self._line = ""
-        self._task: asyncio.Task[None] | None = None
+    The function shows a line with the next notification.
+    """
+    loop = asyncio.get_running_loop()
+    began, shown = loop.time(), deque([""], maxlen=1)
 
-    def report(self, line: str) -> None:
-        """Show this line with the next notification."""
-        self._line = line
-
-    async def __aenter__(self) -> "_ProgressReporter":
-        if self._context.meta and self._context.meta.get("progress_token") is not None:
-            self._task = asyncio.create_task(self._notify())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _notify(self) -> None:
-        loop = asyncio.get_running_loop()
+    async def notify() -> None:
         while True:
             await asyncio.sleep(PROGRESS_INTERVAL)
-            seconds = loop.time() - self._began
-            line = self._line or f"running for {seconds:.0f} s"
-            await self._context.session.report_progress(round(seconds, 1), message=line)
+            seconds = loop.time() - began
+            line = shown[0] or f"running for {seconds:.0f} s"
+            await context.session.report_progress(round(seconds, 1), message=line)
+
+    if not context.meta or context.meta.get("progress_token") is None:
+        yield shown.append
+        return
+    task = loop.create_task(notify())
+    try:
+        yield shown.append
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def _translate(handler: Callable[[Context, Any], Any]) -> Any:

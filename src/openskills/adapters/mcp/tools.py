@@ -142,15 +142,12 @@ class McpTools:
             raise LimitExceeded(f"{self._address.label}: the definition of the tool {name!r} has more than {limit}")
 
         async def run(arguments: Mapping[str, Any]) -> ToolResult:
-            return await self._call(tool.name, arguments)
+            connection = await self._get_connection()
+            called = connection.submit(lambda client: client.call_tool(tool.name, dict(arguments)), self._timeout)
+            return _build_result(await asyncio.wrap_future(called))
 
         # The server checks the arguments: its schema may use all of JSON Schema.
         return ExtraTool(name, about, run, schema, checks_arguments=True)
-
-    async def _call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        connection = await self._get_connection()
-        called = connection.submit(lambda client: client.call_tool(name, dict(arguments)), self._timeout)
-        return _build_result(await asyncio.wrap_future(called))
 
 
 def _build_result(result: "CallToolResult") -> ToolResult:

@@ -13,7 +13,6 @@ hash. Otherwise it is left out.
 """
 
 import base64
-import binascii
 import hashlib
 import json
 import re
@@ -21,14 +20,13 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from mimetypes import guess_type
-from typing import Any, TypeAlias, cast
-from urllib.parse import unquote_to_bytes
+from typing import Any, ClassVar, TypeAlias, cast
 
 from openskills.agent.models.http import (
     ClientModel,
     ModelTimeouts,
+    ResponseParser,
     Retrier,
-    SurrogateBuffer,
     find_secrets,
     join_surrogates,
     parse_api_key,
@@ -40,6 +38,7 @@ from openskills.agent.models.model import (
     ModelResponse,
     ToolCall,
     Usage,
+    clean_name,
     find_file_provider,
     is_json_object,
     iter_file_ids,
@@ -58,7 +57,7 @@ from openskills.prompt.history import (
     get_string,
     get_tool_calls,
 )
-from openskills.settings import Settings
+from openskills.tools.uploads import decode_content
 
 _STOPS = {
     "end_turn": "stop",
@@ -76,18 +75,16 @@ _DELTA_FIELDS = {
 }
 
 
-class AnthropicResponseParser:
-    """Assembles a response from events, tolerating invalid ones. `model` is used if the server sends no name."""
+class AnthropicResponseParser(ResponseParser):
+    """Assembles a response from events of the Messages API."""
 
     def __init__(self, model: str = "") -> None:
-        self._text: list[str] = []
-        self._characters = SurrogateBuffer()
+        super().__init__(model)
         self._blocks: list[dict[str, Any]] = []
         self._numbered: dict[int, dict[str, Any]] = {}
         self._counted: dict[str, int] = {}
         self._reason = ""
         self._explanation = ""
-        self._model = model
         self._stopped = False
 
     @property
@@ -95,49 +92,43 @@ class AnthropicResponseParser:
         """Whether a stop event or stop reason was received."""
         return self._stopped or bool(self._reason)
 
-    def add(self, event: object) -> str:
-        """Take an event, or a complete message from a server that does not stream; return its text."""
-        kind = get_string(event, "type")
-        text = ""
-        if kind == "message_start":
-            text = self._add_message(get_field(event, "message"))
-        elif kind == "message":
-            text = self._add_message(event)
-        elif kind == "content_block_start":
-            text = self._begin_block(get_field(event, "index"), get_field(event, "content_block"))
-        elif kind == "content_block_delta":
-            text = self._add_delta(get_field(event, "index"), get_field(event, "delta"))
-        elif kind == "message_delta":
-            self._add_stop(get_field(event, "delta"), get_field(event, "usage"))
-        elif kind == "message_stop":
-            self._stopped = True
-        return self._append_text(self._characters.add(text))
+    def _parse_event(self, event: object) -> str:
+        match get_string(event, "type"):
+            case "message_start":
+                return self._add_message(get_field(event, "message"))
+            case "message":
+                return self._add_message(event)
+            case "content_block_start":
+                return self._begin_block(get_field(event, "index"), get_field(event, "content_block"))
+            case "content_block_delta":
+                return self._add_delta(get_field(event, "index"), get_field(event, "delta"))
+            case "message_delta":
+                self._add_stop(get_field(event, "delta"), get_field(event, "usage"))
+            case "message_stop":
+                self._stopped = True
+            case _:
+                pass
+        return ""
 
     def flush(self) -> str:
         """Return held-back text at the end, or the explanation of a refusal without text."""
-        text = self._characters.flush()
-        if not text and self._reason == "refusal" and not any(self._text):
-            text = join_surrogates(self._explanation)
-        return self._append_text(text)
+        text = super().flush()
+        if self._reason == "refusal" and not any(self._text):
+            return self._append_text(join_surrogates(self._explanation))
+        return text
 
     def build_response(self, request: ModelRequest) -> ModelResponse:
         """Build the complete response."""
         calls = normalise_calls((call for block in self._blocks if (call := _block_to_call(block))), request)
         stop = _STOPS.get(self._reason, self._reason) or ("tool_calls" if calls else "stop")
-        return ModelResponse("".join(self._text), calls, self._build_usage(), stop, self._model)
+        new, output, written, cached = (self._counted.get(name, 0) for name in _USAGE_FIELDS)
+        usage = Usage(new + written + cached, output, cached)
+        return ModelResponse("".join(self._text), calls, usage, stop, self._model)
 
     @property
     def blocks(self) -> tuple[Mapping[str, Any], ...]:
         """The content blocks as received, with `partial_json` of streamed calls."""
         return tuple(self._blocks)
-
-    def _build_usage(self) -> Usage:
-        new, output, written, cached = (self._counted.get(name, 0) for name in _USAGE_FIELDS)
-        return Usage(new + written + cached, output, cached)
-
-    def _append_text(self, text: str) -> str:
-        self._text.append(text)
-        return text
 
     def _update_usage(self, usage: object) -> None:
         for name in _USAGE_FIELDS:
@@ -209,12 +200,11 @@ def add_cache_marks(body: Mapping[str, Any], stable: int) -> dict[str, Any]:
         made["system"] = _mark_block(system, min(stable, len(system)) - 1)
     messages = cast("list[dict[str, Any]]", made["messages"])
     turns = [number for number, turn in enumerate(messages) if turn["role"] == "user"][-2:]
-    made["messages"] = [_mark_turn(turn) if number in turns else turn for number, turn in enumerate(messages)]
+    made["messages"] = [
+        {**turn, "content": _mark_block(turn["content"], len(turn["content"]) - 1)} if number in turns else turn
+        for number, turn in enumerate(messages)
+    ]
     return made
-
-
-def _mark_turn(turn: Mapping[str, Any]) -> dict[str, Any]:
-    return {**turn, "content": _mark_block(turn["content"], len(turn["content"]) - 1)}
 
 
 def _mark_block(blocks: Sequence[Mapping[str, Any]], place: int) -> list[Mapping[str, Any]]:
@@ -223,7 +213,7 @@ def _mark_block(blocks: Sequence[Mapping[str, Any]], place: int) -> list[Mapping
 
 ContentBlock: TypeAlias = dict[str, Any]
 
-_DATA_URL = re.compile(r"data:(?P<mime>[\w.+/-]*)(?:;[\w=.+-]+)*?(?P<base64>;base64)?,(?P<data>.*)", re.DOTALL)
+_DATA_URL = re.compile(r"data:(?P<mime>[\w.+/-]*)")
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
@@ -281,32 +271,26 @@ def _build_file_block(file: object) -> ContentBlock:
     if mime == "application/pdf":
         source = {"type": "base64", "media_type": mime, "data": _encode_base64(data)}
         return {"type": "document", "source": source, **titled}
-    text = _decode_text(data)
-    if text is None or not text.strip():
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if not text.strip():
         return _build_placeholder(f"file {name} of the type {mime or 'unknown'}")
     return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}, **titled}
 
 
 def _decode_data_url(url: str) -> tuple[str, bytes | None]:
-    match = _DATA_URL.fullmatch(url)
+    """The MIME type and the content of a data URL; the content is None if it is invalid."""
+    match = _DATA_URL.match(url)
     if match is None:
         return "", None
-    try:
-        data = base64.b64decode(match["data"]) if match["base64"] else unquote_to_bytes(match["data"])
-    except binascii.Error:
-        return match["mime"], None
-    return match["mime"].lower(), data
+    decoded = decode_content(url)
+    return match["mime"].lower(), None if decoded is None else decoded[0]
 
 
 def _encode_base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
-
-
-def _decode_text(data: bytes) -> str | None:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
 
 
 def _build_placeholder(what: str) -> ContentBlock:
@@ -378,7 +362,7 @@ class _MessageTranslator:
             raise InvalidArgument("messages", "the request has no user or assistant message")
         if said[0]["role"] == "assistant":
             said.insert(0, {"role": "user", "content": [build_text_block(EARLIER)]})
-        return [_move_results_first(turn) for turn in said]
+        return [{**turn, "content": sorted(turn["content"], key=_follows_results)} for turn in said]
 
     def _get_turn(self, role: str) -> list[ContentBlock]:
         if not self._said or self._said[-1]["role"] != role:
@@ -398,9 +382,10 @@ class _MessageTranslator:
             self._said[-1][THINKING] = message[THINKING]
         turn.extend(blocks)
         for call in calls:
-            own = self._make_id(call.id)
+            own = make_unique_id(_INVALID_CHARS.sub("_", call.id), self._taken)
+            self._taken.add(own)
             self._open.append((call.id, own))
-            name = _INVALID_CHARS.sub("_", call.name)[:_MAX_NAME_CHARS] or "unnamed_tool"
+            name = clean_name(call.name, _MAX_NAME_CHARS)
             turn.append({"type": "tool_use", "id": own, "name": name, "input": parse_arguments(call.arguments)})
 
     def _add_result(self, message: Mapping[str, Any]) -> None:
@@ -420,15 +405,9 @@ class _MessageTranslator:
             self._get_turn("user").append({**result, "content": [build_text_block(NO_RESULT)]})
         self._open.clear()
 
-    def _make_id(self, given: str) -> str:
-        own = make_unique_id(_INVALID_CHARS.sub("_", given), self._taken)
-        self._taken.add(own)
-        return own
 
-
-def _move_results_first(turn: AnthropicMessage) -> AnthropicMessage:
-    ordered = sorted(cast("list[ContentBlock]", turn["content"]), key=lambda block: block["type"] != "tool_result")
-    return {**turn, "content": ordered}
+def _follows_results(block: ContentBlock) -> bool:
+    return block["type"] != "tool_result"
 
 
 def _build_system(messages: Sequence[Mapping[str, Any]]) -> list[ContentBlock]:
@@ -545,6 +524,12 @@ class AnthropicModel(ClientModel):
     an invalid URL.
     """
 
+    _variables: ClassVar[Mapping[str, str]] = {
+        "api_key": "ANTHROPIC_API_KEY",
+        "auth_token": "ANTHROPIC_AUTH_TOKEN",
+        "base_url": "ANTHROPIC_BASE_URL",
+    }
+
     def __init__(
         self,
         model: str,
@@ -587,18 +572,6 @@ class AnthropicModel(ClientModel):
         )
         # Accessed now, because the client imports this lazily and slowly.
         self._create = self._client.messages.with_streaming_response.create
-
-    @classmethod
-    def from_settings(cls, model: str, settings: Settings, **options: Any) -> "AnthropicModel":
-        """A model with `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` and `ANTHROPIC_BASE_URL`, unless `options` say
-        otherwise."""
-        env = settings.environment
-        named: dict[str, Any] = {
-            "api_key": env.get("ANTHROPIC_API_KEY"),
-            "auth_token": env.get("ANTHROPIC_AUTH_TOKEN"),
-            "base_url": env.get("ANTHROPIC_BASE_URL"),
-        }
-        return cls(model, **{**named, **options})
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         answer = AnthropicResponseParser(self._model)

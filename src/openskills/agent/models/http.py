@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, as
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import anyio
 import httpx2
@@ -22,6 +22,7 @@ from openskills.agent.models.model import ModelEvent, ModelRequest, TextDelta
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, ModelUnavailable, SkillError, Unauthorized
 from openskills.prompt.history import get_field, get_items, get_string
+from openskills.settings import Settings
 from openskills.telemetry.mask import Masker
 from openskills.telemetry.metrics import count
 
@@ -374,86 +375,53 @@ _TRANSPORT_ERRORS = (httpx2.HTTPError, httpx2.StreamError, anyio.EndOfStream, OS
 """Errors that the official clients do not wrap; a timeout is an `OSError`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseStream:
-    """The events of a response (one if it was not streamed), and its byte stream."""
-
-    events: AsyncIterator[object]
-    source: DeadlineByteStream
-
-
-@asynccontextmanager
-async def open_response(
-    request: AbstractAsyncContextManager[Any],
-    stream: type[Any],
-    errors: type[Exception],
-    limits: ModelTimeouts,
-    provider: ModelProvider,
-    is_complete: Callable[[], bool],
-    on_send: Callable[[bytes], None] | None = None,
-) -> AsyncGenerator[ResponseStream]:
-    """Send a request made by `with_streaming_response` of a client, and open its response.
-
-    `stream` is the client's `AsyncStream[object]`: events are not parsed into its types, which trust the server.
-    `errors` is the client's base exception. Failures raise `AttemptError`, also while the block reads, unless the
-    response `is_complete`. Leaving the block closes the connection, unless the response was read to its end.
-    `on_send` gets the body of the request when the server has answered, also with an error.
-    """
-    deadline = asyncio.get_running_loop().time() + limits.first
-    try:
-        async with AsyncExitStack() as opened:
-            async with asyncio.timeout_at(deadline):
-                response = await opened.enter_async_context(request)
-            http: httpx2.Response = response.http_response
-            if on_send is not None:
-                on_send(http.request.content)
-            assert isinstance(http.stream, httpx2.AsyncByteStream)  # noqa: S101 - the clients are asynchronous
-            http.stream = source = DeadlineByteStream(http.stream, limits, deadline)
-            kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if kind in _STREAMS:
-                yield ResponseStream(await response.parse(to=stream), source)
-            elif kind == "application/json":
-                yield ResponseStream(_iter_body(await response.json(), provider), source)
-            else:
-                raise provider.content_type_error(kind)
-    except (errors, *_TRANSPORT_ERRORS) as error:
-        refused: object = getattr(error, "response", None)
-        if on_send is not None and isinstance(refused, httpx2.Response):
-            on_send(refused.request.content)
-        if not is_complete():
-            raise provider.error_from_exception(error) from None
-
-
 async def _iter_body(body: object, provider: ModelProvider) -> AsyncGenerator[object]:
     if get_field(body, "error"):
         raise provider.error_from_body(body)
     yield body
 
 
-class ResponseParser(Protocol):
-    """Collects the events of one response."""
+class ResponseParser(ABC):
+    """Assembles a response from its events, tolerating invalid ones.
+
+    `model` is used if the server sends no name.
+    """
+
+    def __init__(self, model: str = "") -> None:
+        self._model = model
+        self._text: list[str] = []
+        self._characters = SurrogateBuffer()
 
     @property
+    @abstractmethod
     def is_complete(self) -> bool:
         """Whether the last event has arrived."""
-        ...
 
-    def add(self, event: object, /) -> str:
-        """Add an event; returns new text of the answer."""
-        ...
+    @abstractmethod
+    def _parse_event(self, event: object) -> str:
+        """Take an event, or a complete response from a server that does not stream; return its text."""
+
+    def add(self, event: object) -> str:
+        """Take the next event; return new text of the answer."""
+        return self._append_text(self._characters.add(self._parse_event(event)))
 
     def flush(self) -> str:
-        """The text that was held back."""
-        ...
+        """Return held-back text at the end."""
+        return self._append_text(self._characters.flush())
+
+    def _append_text(self, text: str) -> str:
+        self._text.append(text)
+        return text
 
 
 class ClientModel(ABC):
     """What models behind the official clients have in common; implements `Model`.
 
-    Subclasses set `_client`, `_create` (the streaming method of the client), `_events` (its `AsyncStream[object]`) and
-    `_errors` (its base exception).
+    Subclasses set `_client`, `_create` (the streaming method of the client), `_events` (its `AsyncStream[object]`),
+    `_errors` (its base exception) and `_variables` (of the environment, by parameter).
     """
 
+    _variables: ClassVar[Mapping[str, str]]
     _client: Any
     _create: Any
     _events: type[Any]
@@ -476,6 +444,12 @@ class ClientModel(ABC):
         self._retrying = retrying or Retrier()
         self._provider = ModelProvider(name, format_host(url), secrets)
 
+    @classmethod
+    def from_settings(cls, model: str, settings: Settings, **options: Any) -> Self:
+        """A model with the key and the URL of its provider in the environment, unless `options` say otherwise."""
+        named = {name: settings.environment.get(variable) for name, variable in cls._variables.items()}
+        return cast("Any", cls)(model, **{**named, **options})
+
     @property
     def name(self) -> str:
         """The name in logs and results."""
@@ -492,6 +466,44 @@ class ClientModel(ABC):
     @abstractmethod
     def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]: ...
 
+    @asynccontextmanager
+    async def open_response(
+        self,
+        request: AbstractAsyncContextManager[Any],
+        is_complete: Callable[[], bool],
+        on_send: Callable[[bytes], None] | None = None,
+    ) -> AsyncGenerator[tuple[AsyncIterator[object], DeadlineByteStream]]:
+        """Send a request made by `with_streaming_response` of the client; yields the events of its response (one if it
+        was not streamed), and its byte stream. Events are not parsed into types of the client, which trust the server.
+
+        Failures raise `AttemptError`, also while the block reads, unless the response `is_complete`. Leaving the block
+        closes the connection, unless the response was read to its end. `on_send` gets the body of the request when the
+        server has answered, also with an error.
+        """
+        deadline = asyncio.get_running_loop().time() + self._limits.first
+        try:
+            async with AsyncExitStack() as opened:
+                async with asyncio.timeout_at(deadline):
+                    response = await opened.enter_async_context(request)
+                http: httpx2.Response = response.http_response
+                if on_send is not None:
+                    on_send(http.request.content)
+                assert isinstance(http.stream, httpx2.AsyncByteStream)  # noqa: S101 - the clients are asynchronous
+                http.stream = source = DeadlineByteStream(http.stream, self._limits, deadline)
+                kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+                if kind in _STREAMS:
+                    yield await response.parse(to=self._events), source
+                elif kind == "application/json":
+                    yield _iter_body(await response.json(), self._provider), source
+                else:
+                    raise self._provider.content_type_error(kind)
+        except (self._errors, *_TRANSPORT_ERRORS) as error:
+            refused: object = getattr(error, "response", None)
+            if on_send is not None and isinstance(refused, httpx2.Response):
+                on_send(refused.request.content)
+            if not is_complete():
+                raise self._provider.error_from_exception(error) from None
+
     async def _stream_text(
         self,
         body: Mapping[str, Any],
@@ -503,13 +515,11 @@ class ClientModel(ABC):
     ) -> AsyncGenerator[TextDelta]:
         """Send a request and stream the text of its response. With `may_end_early`, `[DONE]` is a proper end."""
         sent = self._create(**body, extra_body=extra)
-        async with open_response(
-            sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete, on_send
-        ) as response:
-            async for event in response.events:
+        async with self.open_response(sent, lambda: answer.is_complete, on_send) as (events, source):
+            async for event in events:
                 if text := answer.add(event):
                     yield TextDelta(text)
-            if not answer.is_complete and not (may_end_early and response.source.has_done_marker):
+            if not answer.is_complete and not (may_end_early and source.has_done_marker):
                 raise self._provider.incomplete_error("it was cut off")
         if text := answer.flush():
             yield TextDelta(text)

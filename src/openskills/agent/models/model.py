@@ -3,10 +3,9 @@
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias
 
 from openskills.arguments import check_arguments
-from openskills.catalog.catalog import Catalog
 from openskills.errors import InvalidArgument
 from openskills.prompt.history import get_field, get_items, get_string, get_tool_calls, parse_json_object
 
@@ -110,15 +109,6 @@ class Model(Protocol):
         ...
 
 
-@runtime_checkable
-class CatalogModel(Protocol):
-    """A model that chooses skills from a catalog instead of from the prompt."""
-
-    def with_catalog(self, catalog: Catalog) -> Model:
-        """The same model for another catalog."""
-        ...
-
-
 _PROVIDER_FILE = re.compile(r"file([-_])[A-Za-z0-9]+")
 _FILE_PROVIDERS = {"-": "OpenAI", "_": "Anthropic"}
 
@@ -181,9 +171,9 @@ def make_unique_id(wanted: str, taken: set[str]) -> str:
     return own
 
 
-def clean_name(name: str) -> str:
+def clean_name(name: str, max_chars: int = _MAX_NAME_CHARS) -> str:
     """A name that every provider accepts; an invalid one would break all later requests."""
-    return _INVALID_CHARS.sub("_", name)[:_MAX_NAME_CHARS] or NO_NAME
+    return _INVALID_CHARS.sub("_", name)[:max_chars] or NO_NAME
 
 
 def is_json_object(arguments: object) -> bool:

@@ -4,14 +4,14 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from openskills.agent.models.http import (
     AttemptError,
     ClientModel,
     ModelTimeouts,
+    ResponseParser,
     Retrier,
-    SurrogateBuffer,
     find_secrets,
     join_surrogates,
     parse_api_key,
@@ -31,7 +31,6 @@ from openskills.agent.models.model import (
 from openskills.arguments import check_arguments
 from openskills.errors import MissingExtra, Unauthorized
 from openskills.prompt.history import get_field, get_items, get_part_texts, get_string
-from openskills.settings import Settings
 
 _STOPS = {
     "": "stop",
@@ -71,37 +70,27 @@ class _PartialToolCall:
             self.pieces.append(json.dumps(arguments, ensure_ascii=False))
 
 
-class OpenAIResponseParser:
-    """Assembles a response from chunks, tolerating invalid ones. `model` is used if the server sends no name."""
+class OpenAIResponseParser(ResponseParser):
+    """Assembles a response from chunks."""
 
     def __init__(self, model: str = "") -> None:
-        self._text: list[str] = []
-        self._characters = SurrogateBuffer()
+        super().__init__(model)
         self._calls: list[_PartialToolCall] = []
         self._usage = Usage()
         self._reason: str | None = None
         self._refused = False
-        self._model = model
 
     @property
     def is_complete(self) -> bool:
         """Whether a finish reason was received."""
         return self._reason is not None
 
-    def add(self, chunk: object) -> str:
-        """Take a chunk, or a complete response from a server that does not stream; return its text."""
-        self._model = get_string(chunk, "model") or self._model
-        self._usage = _parse_usage(get_field(chunk, "usage")) or self._usage
-        text = ""
-        for choice in get_items(get_field(chunk, "choices")):
-            # Only one choice was requested.
-            if get_field(choice, "index") in (0, None):
-                text += self._add_choice(choice)
-        return self._append_text(self._characters.add(text))
-
-    def flush(self) -> str:
-        """Return held-back text at the end."""
-        return self._append_text(self._characters.flush())
+    def _parse_event(self, event: object) -> str:
+        self._model = get_string(event, "model") or self._model
+        self._usage = _parse_usage(get_field(event, "usage")) or self._usage
+        # Only one choice was requested.
+        choices = (one for one in get_items(get_field(event, "choices")) if get_field(one, "index") in (0, None))
+        return "".join(map(self._add_choice, choices))
 
     def build_response(self, request: ModelRequest) -> ModelResponse:
         """Build the complete response."""
@@ -115,10 +104,6 @@ class OpenAIResponseParser:
         if stop == "stop" and self._calls:
             return "tool_calls"
         return "refusal" if stop == "stop" and self._refused else stop
-
-    def _append_text(self, text: str) -> str:
-        self._text.append(text)
-        return text
 
     def _add_choice(self, choice: object) -> str:
         reason = get_field(choice, "finish_reason")
@@ -256,6 +241,13 @@ class OpenAIModel(ClientModel):
     invalid URL.
     """
 
+    _variables: ClassVar[Mapping[str, str]] = {
+        "api_key": "OPENAI_API_KEY",
+        "base_url": "OPENAI_BASE_URL",
+        "organization": "OPENAI_ORG_ID",
+        "project": "OPENAI_PROJECT_ID",
+    }
+
     def __init__(
         self,
         model: str,
@@ -294,18 +286,6 @@ class OpenAIModel(ClientModel):
         )
         # Accessed now, because the client imports this lazily and slowly.
         self._create = self._client.chat.completions.with_streaming_response.create
-
-    @classmethod
-    def from_settings(cls, model: str, settings: Settings, **options: Any) -> "OpenAIModel":
-        """A model with `OPENAI_API_KEY` and `OPENAI_BASE_URL`, unless `options` say otherwise."""
-        env = settings.environment
-        named: dict[str, Any] = {
-            "api_key": env.get("OPENAI_API_KEY"),
-            "base_url": env.get("OPENAI_BASE_URL"),
-            "organization": env.get("OPENAI_ORG_ID"),
-            "project": env.get("OPENAI_PROJECT_ID"),
-        }
-        return cls(model, **{**named, **options})
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         while True:

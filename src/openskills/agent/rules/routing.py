@@ -16,6 +16,7 @@ _MAX_HITS = 10
 _MAX_NEAREST = 3
 _MAX_CHARACTERS = 4_000
 _ASKED = re.compile(r"(?<!\S)[$/](?P<name>[^\W_][\w-]*)(?![\w/.-])")
+_NAME = r"(?<![a-z0-9_./-]){}(?![a-z0-9_/-]|\.\w)"
 _TYPE_NAMES = {"md": "markdown", "txt": "text", "docx": "word", "xlsx": "excel", "yml": "yaml"}
 
 
@@ -148,14 +149,10 @@ def _find_named_skill(text: str, skills: CatalogSnapshot) -> str | None:
         if skills.has(asked["name"]):
             return asked["name"]
     folded = fold(text)
-    found = [skill.name for skill in skills.skills if _has_name(fold(skill.name), folded)]
+    folds = ((skill.name, fold(skill.name)) for skill in skills.skills)
+    found = [name for name, own in folds if own in folded and re.search(_NAME.format(re.escape(own)), folded)]
     # The longest, because `pdf-forms` also contains `pdf`.
     return max(found, key=len, default=None)
-
-
-def _has_name(name: str, folded: str) -> bool:
-    pattern = rf"(?<![a-z0-9_./-]){re.escape(name)}(?![a-z0-9_/-]|\.\w)"
-    return name in folded and re.search(pattern, folded) is not None
 
 
 def _find_rule_skill(rule: RoutingRule, text: str, skills: CatalogSnapshot) -> str | None:
