@@ -26,13 +26,8 @@ from openskills.executors.ray.channel import (
     ChannelClosed,
     Reply,
     WorkspaceMoved,
-    command_to_json,
-    environment_from_json,
     error_from_json,
-    file_from_json,
-    listing_from_json,
     open_channel,
-    packages_to_json,
     result_from_message,
 )
 from openskills.executors.ray.node import list_skill_entries
@@ -49,6 +44,7 @@ from openskills.executors.spec import (
     SkillSnapshot,
     WorkspaceListing,
     WorkspaceUsage,
+    build_reader,
 )
 from openskills.executors.staging.packages import PackageSet
 from openskills.executors.staging.snapshots import SnapshotStore
@@ -61,6 +57,10 @@ _MAX_MOVES = 3
 _MAX_ENVIRONMENTS = 1000
 _MARK_BITS = 64
 _Result = TypeVar("_Result")
+_WantedPackages = tuple[PackageSet, PackageIndex | None]
+"""Packages, and the index to install them from; None means the settings of the node."""
+_read_environment, _read_file = build_reader(PackageEnvironment), build_reader(FileInfo)
+_read_listing, _read_usage = build_reader(WorkspaceListing), build_reader(WorkspaceUsage)
 _CLOSED = "the workspace is closed; open it again"
 
 
@@ -181,7 +181,7 @@ class NodeClient:
         elif "error" in value:
             process.fail(error_from_json(value["error"]))
         else:
-            process.finish(result_from_message(value["result"], body))
+            process.finish(result_from_message(value, body))
 
     def _on_close(self, reason: str) -> None:
         for process in self._processes.values():
@@ -350,7 +350,7 @@ class RemoteWorkspace:
         self._notes = list(attachment.notes)
         self._staged: dict[str, SkillSnapshot] = {}
         self._marked_skills: dict[int, str] = {}
-        self._wanted: dict[PackageEnvironment, dict[str, Any]] = {}
+        self._wanted: dict[PackageEnvironment, _WantedPackages] = {}
         self._attaching = asyncio.Lock()
         self._is_stale = False
         self._has_run_commands = False
@@ -389,7 +389,7 @@ class RemoteWorkspace:
 
     async def find_packages(self, packages: PackageSet, index: PackageIndex | None) -> PackageEnvironment | None:
         """See `PackageProvider.find_packages`. An environment belongs to a node; another one builds it when needed."""
-        wanted = packages_to_json(packages, index)
+        wanted = (packages, index)
         value, _ = await self._call("find_packages", {"wanted": wanted})
         return None if value is None else self._remember_environment(value, wanted)
 
@@ -397,13 +397,13 @@ class RemoteWorkspace:
         self, packages: PackageSet, index: PackageIndex | None, *, progress: Callable[[str], None] | None = None
     ) -> PackageEnvironment:
         """See `PackageProvider.install_packages`."""
-        wanted = packages_to_json(packages, index)
+        wanted = (packages, index)
         _, (value, _) = await self._request("install_packages", {"wanted": wanted}, progress=progress)
         return self._remember_environment(value, wanted)
 
-    def _remember_environment(self, value: Any, wanted: dict[str, Any]) -> PackageEnvironment:
+    def _remember_environment(self, value: Any, wanted: _WantedPackages) -> PackageEnvironment:
         """Commands with this environment get that of the node where they are started."""
-        found = environment_from_json(value)
+        found: PackageEnvironment = _read_environment(value)
         self._wanted.pop(found, None)
         self._wanted[found] = wanted
         while len(self._wanted) > _MAX_ENVIRONMENTS:
@@ -419,7 +419,7 @@ class RemoteWorkspace:
             attachment, (handle, _) = await self._request("write_begin", arguments)
             value = await send_pieces(attachment.client, str(handle), data)
         self._report_change()
-        return file_from_json(value)
+        return _read_file(value)
 
     async def link(self, path: str, target: str) -> None:
         """See `Workspace.link`."""
@@ -442,7 +442,7 @@ class RemoteWorkspace:
         attachment, (value, first) = await self._request("open_file", {"path": path}, undo=close_file)
         client = attachment.client
         try:
-            yield WorkspaceFileReader(file_from_json(value["info"]), receive_pieces(client, value["handle"], first))
+            yield WorkspaceFileReader(_read_file(value["info"]), receive_pieces(client, value["handle"], first))
         finally:
             close_file(client, value)
 
@@ -457,11 +457,11 @@ class RemoteWorkspace:
         epoch, mark = divmod(since, 1 << _MARK_BITS) if since is not None else (0, None)
         marked = {"since": mark, "since_epoch": epoch or None, "skill": self._marked_skills.get(since or 0)}
         value, _ = await self._call("list", {"globs": list(globs), "limit": limit, **marked})
-        return listing_from_json(value)
+        return _read_listing(value)
 
     async def start(self, command: Command) -> RemoteProcess:
         """See `Workspace.start`. Raises `TooManyRequests` if too many commands run on the node for too long."""
-        wanted = {"command": command_to_json(command), "wanted": self._wanted.get(command.packages)}
+        wanted = {"command": replace(command, stdin=b""), "wanted": self._wanted.get(command.packages)}
         attachment, (value, _) = await self._request("start", wanted, command.stdin, undo=_kill_process)
         self._has_run_commands = True
         process = RemoteProcess(str(value), attachment.client, self._take_notes)
@@ -471,8 +471,8 @@ class RemoteWorkspace:
 
     async def usage(self) -> WorkspaceUsage:
         """See `Workspace.usage`."""
-        (size, files), _ = await self._call("usage", {})
-        return WorkspaceUsage(int(size), int(files))
+        value, _ = await self._call("usage", {})
+        return _read_usage(value)
 
     async def move(self) -> None:
         """Open it where the directory says now, with its files. Raises `SkillError` if that is impossible."""

@@ -11,7 +11,7 @@ import secrets
 import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,21 +20,27 @@ from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError, 
 from openskills.executors.checkpoints import apply_skill_changes, export_files, find_saved_files, import_files
 from openskills.executors.environments import PackageBuilder
 from openskills.executors.files.descriptors import delete_tree
+from openskills.executors.package_index import PackageIndex
 from openskills.executors.protocol import Process
 from openskills.executors.ray.channel import (
     Channel,
     Reply,
     WorkspaceMoved,
     accept_channel,
-    command_from_json,
     error_to_json,
-    file_to_json,
-    listing_to_json,
-    packages_from_json,
     result_to_message,
 )
 from openskills.executors.ray.placement import NodeLease, NodeLimits
-from openskills.executors.spec import ENVIRONMENTS, Command, OutputStream, SkillSnapshot
+from openskills.executors.spec import (
+    ENVIRONMENTS,
+    Command,
+    FileInfo,
+    OutputStream,
+    PackageEnvironment,
+    SkillSnapshot,
+    WorkspaceListing,
+    build_reader,
+)
 from openskills.executors.staging.mount import read_record
 from openskills.executors.staging.packages import PackageSet
 from openskills.executors.staging.snapshots import SnapshotEntryKind, SnapshotStore, check_skill_name, scan_folder
@@ -45,6 +51,8 @@ from openskills.settings import Settings
 from openskills.telemetry.metrics import count
 
 _EPOCH_FILE = "epoch"
+_read_command = build_reader(Command)
+_read_packages = build_reader(tuple[PackageSet, PackageIndex | None])
 _MAX_ENDED = 1000
 
 
@@ -322,7 +330,7 @@ class NodeSession:
             "close_file": self._close_file,
             "mark": lambda arguments, _: self._find(arguments).workspace.mark(),
             "list": self._list,
-            "usage": self._usage,
+            "usage": lambda arguments, _: self._find(arguments).workspace.usage(),
             "start": self._start,
             "input": lambda arguments, body: self._find_process(arguments).write(body),
             "close_input": lambda arguments, _: self._find_process(arguments).close_input(),
@@ -495,12 +503,12 @@ class NodeSession:
         await apply_skill_changes(workspace, snapshot)
         return {"mark": mark}
 
-    async def _find_packages(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any] | None:
+    async def _find_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment | None:
         packages, builder = self._read_packages(arguments)
         found = await builder.find(packages, self._find(arguments).workspace)
-        return None if found is None else asdict(found.to_packages())
+        return None if found is None else found.to_packages()
 
-    async def _install_packages(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
+    async def _install_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment:
         """Build the environment of some packages on this node, and send its progress as events."""
         workspace, held, channel = await self._find_for_change(arguments), self._find(arguments), self.channel
         packages, builder = self._read_packages(arguments)
@@ -516,7 +524,7 @@ class NodeSession:
         finally:
             held.running -= 1
         count("openskills.ray.package_requests")
-        return asdict(found.to_packages())
+        return found.to_packages()
 
     async def _provide_packages(self, command: Command, arguments: dict[str, Any]) -> Command:
         """The command with the environment of this node: its workspace may have moved since it was prepared."""
@@ -529,7 +537,10 @@ class NodeSession:
         return replace(command, packages=found.to_packages())
 
     def _read_packages(self, arguments: dict[str, Any]) -> tuple[PackageSet, PackageBuilder]:
-        packages, index = packages_from_json(arguments["wanted"])
+        packages, index = _read_packages(arguments["wanted"])
+        if index is not None and index.certificates and not index.certificates.is_file():
+            missing = f"the certificates {str(index.certificates)!r} are not on the node; copy them there"
+            raise InvalidArgument("index", missing)
         return packages, PackageBuilder(self._server.settings, index)
 
     async def _offer_skill(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
@@ -546,19 +557,14 @@ class NodeSession:
         await run_in_thread(lambda: self._server.skills.finish(upload, digest))
         count("openskills.ray.skills_received")
 
-    async def _write(self, arguments: dict[str, Any], body: bytes) -> list[Any]:
+    async def _write(self, arguments: dict[str, Any], body: bytes) -> FileInfo:
         workspace = await self._find_for_change(arguments)
-        info = await workspace.write(str(arguments["path"]), body, executable=bool(arguments["executable"]))
-        return file_to_json(info)
+        return await workspace.write(str(arguments["path"]), body, executable=bool(arguments["executable"]))
 
     async def _begin_write(self, arguments: dict[str, Any], _: bytes) -> str:
         workspace = await self._find_for_change(arguments)
         path, executable = str(arguments["path"]), bool(arguments["executable"])
-
-        async def write(pieces: AsyncIterator[bytes]) -> Any:
-            return file_to_json(await workspace.write(path, pieces, executable=executable))
-
-        return self._add_write(write)
+        return self._add_write(lambda pieces: workspace.write(path, pieces, executable=executable))
 
     def _add_write(self, write: Callable[[AsyncIterator[bytes]], Awaitable[Any]]) -> str:
         handle = secrets.token_hex(8)
@@ -597,7 +603,7 @@ class NodeSession:
             reading = await stack.enter_async_context(workspace.open(str(arguments["path"])))
             chunks = aiter(reading.chunks)
             first = await anext(chunks, b"")
-            value: dict[str, Any] = {"info": file_to_json(reading.info), "handle": None}
+            value: dict[str, Any] = {"info": reading.info, "handle": None}
             # A small file is complete with the first reply.
             if len(first) < reading.info.size:
                 value["handle"] = handle = secrets.token_hex(8)
@@ -613,16 +619,15 @@ class NodeSession:
         if found is not None:
             await found[0].aclose()
 
-    async def _list(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
+    async def _list(self, arguments: dict[str, Any], _: bytes) -> WorkspaceListing:
         held, since, epoch = self._find(arguments), arguments["since"], arguments["since_epoch"]
         if epoch is not None and epoch != held.epoch:
             since = await run_in_thread(lambda: self._find_mark(held, arguments["skill"]))
-        listing = await held.workspace.list(
+        return await held.workspace.list(
             [str(one) for one in arguments["globs"]],
             since=None if since is None else int(since),
             limit=int(arguments["limit"]),
         )
-        return listing_to_json(listing)
 
     def _find_mark(self, held: OpenWorkspace, skill: str | None) -> int | None:
         """When a skill was staged here, or the workspace restored, instead of a mark of another node. Blocking."""
@@ -633,13 +638,9 @@ class NodeSession:
             return self._find_epoch_file(held.key).stat().st_ctime_ns
         return None
 
-    async def _usage(self, arguments: dict[str, Any], _: bytes) -> list[int]:
-        usage = await self._find(arguments).workspace.usage()
-        return [usage.bytes, usage.files]
-
     async def _start(self, arguments: dict[str, Any], body: bytes) -> str:
         server = self._server
-        command = command_from_json(arguments["command"], body)
+        command: Command = replace(_read_command(arguments["command"]), stdin=body)
         await self._find_for_change(arguments)
         command = await self._provide_packages(command, arguments)
         await server.admit_command()
@@ -677,7 +678,8 @@ class NodeSession:
         value: dict[str, Any] = {"process": process.id}
         body = b""
         try:
-            value["result"], body = result_to_message(await process.wait())
+            message, body = result_to_message(await process.wait())
+            value |= message
         except SkillError as error:
             value["error"] = error_to_json(error)
         finally:
