@@ -46,8 +46,6 @@ Reply: TypeAlias = tuple[Any, bytes]
 """A JSON value and bytes. It may contain dataclasses that consist of JSON values."""
 Handler: TypeAlias = Callable[[str, dict[str, Any], bytes], Awaitable[Reply]]
 """Answers a request: its name, arguments and bytes."""
-EventHandler: TypeAlias = Callable[[str, dict[str, Any], bytes], None]
-"""Called with each event of the other side."""
 
 
 class ChannelClosed(ExecutorUnavailable):
@@ -59,8 +57,7 @@ class WorkspaceMoved(ExecutorUnavailable):
 
 
 class Channel:
-    """One side of a connection. `handler` answers requests of the other side, `on_event` gets its events, `on_close`
-    is called with the reason when it ends.
+    """One side of a connection. `handler` answers requests of the other side.
 
     The connection is closed if nothing arrives for `timeout` seconds; both sides send a ping three times as often.
     """
@@ -71,15 +68,11 @@ class Channel:
         writer: asyncio.StreamWriter,
         *,
         handler: Handler | None = None,
-        on_event: EventHandler | None = None,
-        on_close: Callable[[str], None] | None = None,
-        timeout: float = 30.0,
+        timeout: float,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._handler = handler
-        self._on_event = on_event
-        self._on_close = on_close
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._last_id = 0
@@ -98,18 +91,11 @@ class Channel:
         """Whether nothing can be sent any more."""
         return self._is_closed or self._loop.is_closed()
 
-    async def call(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        body: bytes = b"",
-        *,
-        undo: Callable[[Any], None] | None = None,
-    ) -> Reply:
+    async def call(self, name: str, arguments: Mapping[str, Any], body: bytes = b"") -> Reply:
         """Send a request and wait for its reply; raises the error of the other side.
 
-        A cancelled call is cancelled there, too, before this returns. `undo` is called with the value of a reply that
-        comes nevertheless. Raises `ChannelClosed` if the connection ends.
+        A cancelled call is cancelled there, too, before this returns, unless it has been executed. Raises
+        `ChannelClosed` if the connection ends.
         """
         if self._is_closed:
             raise ChannelClosed(f"the connection to the node is closed{self.reason and ': '}{self.reason}")
@@ -127,8 +113,6 @@ class Channel:
                     self._write({"cancel": number}, b"")
                     # What was cancelled has ended when the caller continues, unless the node does not answer.
                     await asyncio.wait([reply], timeout=_CANCEL_TIMEOUT)
-                if undo is not None and reply.done() and reply.exception() is None:
-                    undo(reply.result()[0])
                 raise
         finally:
             del self._waiting[number]
@@ -176,8 +160,13 @@ class Channel:
         for reply in self._waiting.values():
             if not reply.done():
                 reply.set_exception(ChannelClosed(message))
-        if self._on_close is not None:
-            self._on_close(reason)
+        self._on_close(reason)
+
+    def _on_event(self, name: str, value: dict[str, Any], body: bytes) -> None:
+        """Called with each event of the other side."""
+
+    def _on_close(self, reason: str) -> None:
+        """Called when the connection has ended."""
 
     async def _run(self) -> None:
         reason = "the other side closed it"
@@ -221,8 +210,7 @@ class Channel:
             if (task := self._tasks.get(int(message["cancel"]))) is not None:
                 task.cancel()
         elif "event" in message:
-            if self._on_event is not None:
-                self._on_event(str(message["event"]), dict(message["value"]), body)
+            self._on_event(str(message["event"]), dict(message["value"]), body)
         elif "ping" in message:
             self._write({"pong": message["ping"]}, b"")
         elif "id" in message:
@@ -301,20 +289,13 @@ class Channel:
             self._write({"ping": pings}, b"")
 
 
-async def open_channel(
-    host: str,
-    port: int,
-    token: bytes,
-    *,
-    on_event: EventHandler,
-    on_close: Callable[[str], None],
-    timeout: float,
-    connect_timeout: float,
-) -> Channel:
+async def connect(
+    host: str, port: int, token: bytes, *, timeout: float
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to a node and prove that both sides know its token. Raises `ChannelClosed`."""
     with ExitStack() as on_failure:
         try:
-            async with asyncio.timeout(connect_timeout):
+            async with asyncio.timeout(timeout):
                 reader, writer = await asyncio.open_connection(host, port)
                 on_failure.callback(writer.close)
                 await _greet(reader, writer, token, is_server=False)
@@ -322,20 +303,18 @@ async def open_channel(
             what = "timed out" if isinstance(error, TimeoutError) else str(error)
             raise ChannelClosed(f"cannot connect to the node at {host}:{port}: {what}") from None
         on_failure.pop_all()
-        return Channel(reader, writer, on_event=on_event, on_close=on_close, timeout=timeout)
+        return reader, writer
 
 
-async def accept_channel(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: bytes, handler: Handler, *, timeout: float
-) -> Channel | None:
-    """Accept a connection of a driver; None, and closed, if it does not prove that it knows the token in time."""
+async def check_driver(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: bytes) -> bool:
+    """Whether a driver proves in time that it knows the token; if not, its connection is closed."""
     try:
         async with asyncio.timeout(HANDSHAKE_TIMEOUT):
             await _greet(reader, writer, token, is_server=True)
     except (OSError, TimeoutError, asyncio.IncompleteReadError, ChannelClosed):
         writer.close()
-        return None
-    return Channel(reader, writer, handler=handler, timeout=timeout)
+        return False
+    return True
 
 
 async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: bytes, *, is_server: bool) -> None:

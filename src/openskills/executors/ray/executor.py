@@ -31,10 +31,9 @@ from openskills.executors.ray.client import (
     RemoteWorkspace,
     SharedRequests,
     WorkspaceAttachment,
-    close_file,
     name_workspace,
-    receive_pieces,
-    send_pieces,
+    open_content,
+    send_content,
 )
 from openskills.executors.ray.node import NodeServer, list_epochs
 from openskills.executors.ray.placement import LOST_FACTOR, DirectoryClient, NodeLease, NodeLimits, read_clock
@@ -287,8 +286,7 @@ class WorkspaceCheckpoints:
         saved = [one for one in stored if int(one.name.rpartition("/")[2].partition("-")[0]) < attachment.epoch]
         if not saved:
             return None
-        handle, _ = await attachment.client.call("import_begin", name_workspace(attachment))
-        await send_pieces(attachment.client, str(handle), self._store.stream(saved[-1].name))
+        await send_content(attachment, "import_begin", {}, self._store.stream(saved[-1].name))
         self._states.pop(attachment.id, None)
         count("openskills.ray.restored_workspaces")
         return saved[-1].updated
@@ -312,16 +310,11 @@ class WorkspaceCheckpoints:
             await self.save(workspace)
 
     async def _save(self, attachment: WorkspaceAttachment, state: _SavedState) -> None:
-        client, named = attachment.client, name_workspace(attachment)
-        value, _ = await client.call("export", {**named, "fingerprint": state.fingerprint})
-        if value["handle"] is None:
-            return
         name = f"{_CHECKPOINTS}/{attachment.id}/{attachment.epoch:020d}-{time.time_ns():020d}"
-        try:
-            await self._store.put(name, receive_pieces(client, str(value["handle"])))
-        finally:
-            # Also if the store failed before it read anything.
-            close_file(client, value)
+        async with open_content(attachment, "export", {"fingerprint": state.fingerprint}) as (value, chunks):
+            if not value["is_open"]:
+                return
+            await self._store.put(name, chunks)
         state.fingerprint = str(value["fingerprint"])
         count("openskills.ray.saved_workspaces")
         stored = await self._store.list(f"{_CHECKPOINTS}/{attachment.id}")
@@ -421,7 +414,7 @@ class RayExecutor:
                 await workspace.close()
                 self._checkpoints.close(workspace.id)
         for client in (await self._clients.pop() or {}).values():
-            await client.close()
+            await client.leave()
         for workspace in self._open.values():
             await workspace.close()
         self._open.clear()
@@ -535,10 +528,7 @@ class RayExecutor:
             if client is None or client.is_closed:
                 address = NodeAddress(place["node"], place["host"], place["port"], bytes.fromhex(place["token"]))
                 timeout = max(LOST_FACTOR * place["lease"], 3.0)
-                client = await NodeClient.open(
-                    address, timeout=timeout, connect_timeout=timeout, on_drain=self._move_later
-                )
-                clients[identity] = client
+                client = clients[identity] = await NodeClient.open(address, timeout=timeout, on_drain=self._move_later)
             return client
 
 

@@ -26,7 +26,7 @@ from openskills.executors.ray.channel import (
     Channel,
     Reply,
     WorkspaceMoved,
-    accept_channel,
+    check_driver,
     error_to_json,
     result_to_message,
 )
@@ -163,15 +163,13 @@ class NodeServer:
             self._freed.notify()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        session = NodeSession(self)
-        channel = await accept_channel(reader, writer, self._token, session.handle, timeout=self._timeout)
-        if channel is None:
+        if not await check_driver(reader, writer, self._token):
             count("openskills.ray.rejected_connections")
             return
-        session.channel = channel
+        session = NodeSession(self, reader, writer, timeout=self._timeout)
         self._sessions.add(session)
         try:
-            await channel.wait_closed()
+            await session.channel.wait_closed()
         finally:
             await shield_until_done(session.close())
             self._sessions.discard(session)
@@ -290,9 +288,11 @@ class _FileWrite:
 class NodeSession:
     """One connection of a driver, with its workspaces, commands and open files."""
 
-    def __init__(self, server: NodeServer) -> None:
+    def __init__(
+        self, server: NodeServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, timeout: float
+    ) -> None:
         self._server = server
-        self.channel: Channel | None = None
+        self.channel = Channel(reader, writer, handler=self._handle, timeout=timeout)
         self._processes: dict[str, Process] = {}
         self._owners: dict[str, OpenWorkspace] = {}
         self._ended: dict[str, Process] = {}
@@ -340,7 +340,7 @@ class NodeSession:
             "kill": lambda arguments, _: self._find_process(arguments).kill(),
         }
 
-    async def handle(self, name: str, arguments: dict[str, Any], body: bytes) -> Reply:
+    async def _handle(self, name: str, arguments: dict[str, Any], body: bytes) -> Reply:
         """Answer a request."""
         call = self._calls.get(name)
         if call is None:
@@ -356,8 +356,7 @@ class NodeSession:
         if self._is_closed:
             return
         self._is_closed = True
-        if self.channel is not None:
-            self.channel.close("the node has closed it")
+        self.channel.close("the node has closed it")
         await self._release()
 
     async def kill_commands(self) -> None:
@@ -415,7 +414,7 @@ class NodeSession:
         """See `NodeServer.announce_drain`. Not while files are read or written: the next report asks again."""
         held = {id_: one for id_, one in self._server.opened.items() if self in one.sessions and one.can_move}
         idle = [id_ for id_, one in held.items() if not one.running]
-        if idle and self.channel is not None and not (self._writes or self._files):
+        if idle and not (self._writes or self._files):
             for id_ in idle:
                 # It is saved now: later changes have to wait for the move.
                 held[id_].stays = False
@@ -430,14 +429,13 @@ class NodeSession:
 
     async def _export(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         """Begin to read all files of the workspace, unless they are those of the given fingerprint."""
-        found = await find_saved_files(self._find(arguments).workspace)
-        value: dict[str, Any] = {"fingerprint": found.fingerprint, "handle": None}
-        if found.fingerprint != arguments["fingerprint"]:
-            value["handle"] = handle = secrets.token_hex(8)
+        handle, found = self._take_handle(arguments), await find_saved_files(self._find(arguments).workspace)
+        is_changed = found.fingerprint != arguments["fingerprint"]
+        if is_changed:
             self._files[handle] = (AsyncExitStack(), export_files(found))
-        return value
+        return {"fingerprint": found.fingerprint, "is_open": is_changed}
 
-    async def _begin_import(self, arguments: dict[str, Any], _: bytes) -> str:
+    async def _begin_import(self, arguments: dict[str, Any], _: bytes) -> None:
         workspace = await self._find_for_change(arguments)
 
         async def restore(pieces: AsyncIterator[bytes]) -> int:
@@ -446,7 +444,7 @@ class NodeSession:
             await workspace.mark()
             return found
 
-        return self._add_write(restore)
+        self._writes[self._take_handle(arguments)] = _FileWrite(restore)
 
     async def _read_epoch(self, key: str, epoch: int) -> int | None:
         """The epoch of the files on this node; raises `WorkspaceMoved` if it is higher than this one."""
@@ -475,7 +473,7 @@ class NodeSession:
         """Kill the commands of a workspace, so that its files can be saved before it is closed."""
         held = self._server.opened.get(str(arguments["workspace"]))
         if held is not None and held.epoch == arguments["epoch"]:
-            found = [process for process in list(self._processes.values()) if self._owners[process.id] is held]
+            found = [process for handle, process in self._processes.items() if self._owners[handle] is held]
             await asyncio.gather(*(process.kill() for process in found))
 
     async def _close_workspace(self, arguments: dict[str, Any], _: bytes) -> None:
@@ -510,12 +508,12 @@ class NodeSession:
 
     async def _install_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment:
         """Build the environment of some packages on this node, and send its progress as events."""
-        workspace, held, channel = await self._find_for_change(arguments), self._find(arguments), self.channel
+        workspace, held = await self._find_for_change(arguments), self._find(arguments)
         packages, builder = self._read_packages(arguments)
 
         def report(line: str) -> None:
-            if channel is not None and "progress" in arguments:
-                channel.post_event("progress", {"progress": arguments["progress"], "line": line})
+            if "progress" in arguments:
+                self.channel.post_event("progress", {"progress": arguments["progress"], "line": line})
 
         # The workspace does not move meanwhile.
         held.running += 1
@@ -561,14 +559,17 @@ class NodeSession:
         workspace = await self._find_for_change(arguments)
         return await workspace.write(str(arguments["path"]), body, executable=bool(arguments["executable"]))
 
-    async def _begin_write(self, arguments: dict[str, Any], _: bytes) -> str:
+    async def _begin_write(self, arguments: dict[str, Any], _: bytes) -> None:
         workspace = await self._find_for_change(arguments)
         path, executable = str(arguments["path"]), bool(arguments["executable"])
-        return self._add_write(lambda pieces: workspace.write(path, pieces, executable=executable))
+        write = _FileWrite(lambda pieces: workspace.write(path, pieces, executable=executable))
+        self._writes[self._take_handle(arguments)] = write
 
-    def _add_write(self, write: Callable[[AsyncIterator[bytes]], Awaitable[Any]]) -> str:
-        handle = secrets.token_hex(8)
-        self._writes[handle] = _FileWrite(write)
+    def _take_handle(self, arguments: dict[str, Any]) -> str:
+        """The name of what is begun. The driver chooses it, and can end that also if it never gets the reply."""
+        handle = str(arguments["handle"])
+        if handle in self._processes or handle in self._ended or handle in self._files or handle in self._writes:
+            raise InvalidArgument("handle", "is in use; begin with another one")
         return handle
 
     async def _add_write_data(self, arguments: dict[str, Any], body: bytes) -> None:
@@ -598,17 +599,16 @@ class NodeSession:
         return await (await self._find_for_change(arguments)).remove(str(arguments["path"]))
 
     async def _open_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
-        workspace = self._find(arguments).workspace
+        workspace, handle = self._find(arguments).workspace, self._take_handle(arguments)
         async with AsyncExitStack() as stack:
             reading = await stack.enter_async_context(workspace.open(str(arguments["path"])))
             chunks = aiter(reading.chunks)
             first = await anext(chunks, b"")
-            value: dict[str, Any] = {"info": reading.info, "handle": None}
             # A small file is complete with the first reply.
-            if len(first) < reading.info.size:
-                value["handle"] = handle = secrets.token_hex(8)
+            is_open = len(first) < reading.info.size
+            if is_open:
                 self._files[handle] = (stack.pop_all(), chunks)
-            return value, first
+            return {"info": reading.info, "is_open": is_open}, first
 
     async def _read_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
         chunks = self._files[str(arguments["handle"])][1]
@@ -638,8 +638,8 @@ class NodeSession:
             return self._find_epoch_file(held.key).stat().st_ctime_ns
         return None
 
-    async def _start(self, arguments: dict[str, Any], body: bytes) -> str:
-        server = self._server
+    async def _start(self, arguments: dict[str, Any], body: bytes) -> None:
+        server, handle = self._server, self._take_handle(arguments)
         command: Command = replace(_read_command(arguments["command"]), stdin=body)
         await self._find_for_change(arguments)
         command = await self._provide_packages(command, arguments)
@@ -655,8 +655,8 @@ class NodeSession:
                 held.running -= 1
             await shield_until_done(server.release_command())
             raise
-        self._processes[process.id], self._owners[process.id] = process, held
-        watcher = asyncio.ensure_future(self._watch(process, held))
+        self._processes[handle], self._owners[handle] = process, held
+        watcher = asyncio.ensure_future(self._watch(handle, process, held))
         self._watchers.add(watcher)
         watcher.add_done_callback(self._watchers.discard)
         try:
@@ -671,11 +671,10 @@ class NodeSession:
             await shield_until_done(process.kill())
             raise
         count("openskills.ray.commands")
-        return process.id
 
-    async def _watch(self, process: Process, held: OpenWorkspace) -> None:
+    async def _watch(self, handle: str, process: Process, held: OpenWorkspace) -> None:
         """Send the result as soon as the command has ended."""
-        value: dict[str, Any] = {"process": process.id}
+        value: dict[str, Any] = {"handle": handle}
         body = b""
         try:
             message, body = result_to_message(await process.wait())
@@ -685,15 +684,14 @@ class NodeSession:
         finally:
             held.running -= 1
             await self._server.release_command()
-            del self._processes[process.id], self._owners[process.id]
-            self._ended[process.id] = process
+            del self._processes[handle], self._owners[handle]
+            self._ended[handle] = process
             while len(self._ended) > _MAX_ENDED:
                 self._ended.pop(next(iter(self._ended)))
-        if self.channel is not None:
-            await self.channel.send_event("ended", value, body)
+        await self.channel.send_event("ended", value, body)
 
     def _find_process(self, arguments: dict[str, Any]) -> Process:
-        id_ = str(arguments["process"])
+        id_ = str(arguments["handle"])
         found = self._processes.get(id_) or self._ended.get(id_)
         if found is None:
             raise InvalidArgument("process", "unknown on this node; it ended long ago or was started elsewhere")
