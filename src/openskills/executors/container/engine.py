@@ -4,9 +4,8 @@ The `docker` package is only imported here, when an engine is first used.
 """
 
 import socket
-import struct
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
@@ -168,9 +167,7 @@ def _find_status(error: ExecutorUnavailable) -> object:
     return error.details.get("status")
 
 
-_HEADER = struct.Struct(">BxxxI")
 _NAMES = {1: "stdout", 2: "stderr"}
-_CHUNK = 64 * 1024
 
 ContainerOutputCallback = Callable[[str, bytes], bool]
 """Called with the name of a stream and its data; returns whether to continue."""
@@ -230,20 +227,12 @@ def _write_input(stream: socket.socket, data: bytes) -> None:
 
 def _forward_output(stream: socket.socket, hear: ContainerOutputCallback) -> bool:
     """Forward output until the container has ended; false if the callback stopped before."""
-    unread = bytearray()
-    while True:
-        try:
-            data = stream.recv(_CHUNK)
-        except OSError:
-            return True
-        if not data:
-            return True
-        unread += data
-        while len(unread) >= _HEADER.size:
-            number, length = _HEADER.unpack_from(unread)
-            end = _HEADER.size + length
-            if len(unread) < end:
-                break
-            if number in _NAMES and not hear(_NAMES[number], bytes(unread[_HEADER.size : end])):
+    from docker.utils import socket as docker_socket
+
+    frames: Iterator[tuple[int, bytes]] = cast("Any", docker_socket).frames_iter_no_tty(stream)
+    # A connection that is reset has ended.
+    with suppress(OSError):
+        for number, data in frames:
+            if number in _NAMES and not hear(_NAMES[number], data):
                 return False
-            del unread[:end]
+    return True
