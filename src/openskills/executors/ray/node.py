@@ -54,6 +54,9 @@ _EPOCH_FILE = "epoch"
 _read_command = build_reader(Command)
 _read_packages = build_reader(tuple[PackageSet, PackageIndex | None])
 _MAX_ENDED = 1000
+# Requests that are methods of `Workspace` and `Process` with the same arguments; the first ones change files.
+_CHANGES, _QUERIES = ("link", "make_directory", "remove"), ("mark", "usage")
+_PROCESS_CALLS = ("close_input", "is_waiting", "kill", "resize")
 
 
 @dataclass(slots=True)
@@ -72,7 +75,7 @@ class OpenWorkspace:
     stays: bool = False
     is_settled: bool = False
     running: int = 0
-    sessions: set["NodeSession"] = field(default_factory=set["NodeSession"])
+    sessions: set["_NodeSession"] = field(default_factory=set["_NodeSession"])
 
 
 class NodeServer:
@@ -102,7 +105,7 @@ class NodeServer:
         self._freed = asyncio.Condition()
         self._token = token
         self._timeout = timeout
-        self._sessions: set[NodeSession] = set()
+        self._sessions: set[_NodeSession] = set()
         self._server: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int = 0) -> int:
@@ -166,7 +169,7 @@ class NodeServer:
         if not await check_driver(reader, writer, self._token):
             count("openskills.ray.rejected_connections")
             return
-        session = NodeSession(self, reader, writer, timeout=self._timeout)
+        session = _NodeSession(self, reader, writer, timeout=self._timeout)
         self._sessions.add(session)
         try:
             await session.channel.wait_closed()
@@ -285,8 +288,8 @@ class _FileWrite:
             yield piece
 
 
-class NodeSession:
-    """One connection of a driver, with its workspaces, commands and open files."""
+class _NodeSession:
+    """One connection of a driver, with its workspaces, commands and open files. `on_…` answers the request `…`."""
 
     def __init__(
         self, server: NodeServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, timeout: float
@@ -301,55 +304,28 @@ class NodeSession:
         self._writes: dict[str, _FileWrite] = {}
         self._uploads: dict[str, SkillUpload] = {}
         self._is_closed = False
-        # They return a JSON value, or a `Reply` if bytes belong to it.
-        self._calls: dict[str, Callable[[dict[str, Any], bytes], Awaitable[Any]]] = {
-            "open": self._open,
-            "settle": self._settle,
-            "export": self._export,
-            "import_begin": self._begin_import,
-            "kill_workspace": self._kill_workspace,
-            "close": self._close_workspace,
-            "remove_workspace": self._remove_workspace,
-            "leave": lambda _, __: self._release(),
-            "stage": self._stage,
-            "find_packages": self._find_packages,
-            "install_packages": self._install_packages,
-            "offer_skill": self._offer_skill,
-            "skill_data": self._add_skill_data,
-            "skill_end": self._end_skill,
-            "write": self._write,
-            "write_begin": self._begin_write,
-            "write_data": self._add_write_data,
-            "write_end": self._end_write,
-            "write_abort": self._abort_write,
-            "link": self._link,
-            "make_directory": self._make_directory,
-            "remove": self._remove,
-            "open_file": self._open_file,
-            "read_file": self._read_file,
-            "close_file": self._close_file,
-            "mark": lambda arguments, _: self._find(arguments).workspace.mark(),
-            "list": self._list,
-            "usage": lambda arguments, _: self._find(arguments).workspace.usage(),
-            "start": self._start,
-            "input": lambda arguments, body: self._find_process(arguments).write(body),
-            "close_input": lambda arguments, _: self._find_process(arguments).close_input(),
-            "read": self._read,
-            "is_waiting": lambda arguments, _: self._find_process(arguments).is_waiting(),
-            "resize": self._resize,
-            "kill": lambda arguments, _: self._find_process(arguments).kill(),
-        }
 
     async def _handle(self, name: str, arguments: dict[str, Any], body: bytes) -> Reply:
         """Answer a request."""
-        call = self._calls.get(name)
-        if call is None:
-            raise InvalidArgument("call", f"unknown request {name[:80]!r}; use the same version on all machines")
         try:
-            found = await call(arguments, body)
+            found = await self._execute(name, arguments, body)
         except KeyError as error:
             raise InvalidArgument("args", f"{name}: unknown or missing {error}") from None
         return cast("Reply", found) if isinstance(found, tuple) else (found, b"")
+
+    async def _execute(self, name: str, arguments: dict[str, Any], body: bytes) -> Any:
+        """The JSON value that answers a request, or a `Reply` if bytes belong to it."""
+        given = {key: value for key, value in arguments.items() if key not in ("workspace", "epoch", "handle")}
+        if name in _CHANGES:
+            return await getattr(await self._find_for_change(arguments), name)(**given)
+        if name in _QUERIES:
+            return await getattr(self._find(arguments).workspace, name)()
+        if name in _PROCESS_CALLS:
+            return await getattr(self._find_process(arguments), name)(**given)
+        answer = getattr(self, f"on_{name}", None)
+        if answer is None:
+            raise InvalidArgument("call", f"unknown request {name[:80]!r}; use the same version on all machines")
+        return await answer(arguments, body)
 
     async def close(self) -> None:
         """Kill the commands of this connection and close its workspaces."""
@@ -383,7 +359,7 @@ class NodeSession:
         while self._watchers:
             await asyncio.wait(self._watchers)
 
-    async def _open(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
+    async def on_open(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         server, key, epoch = self._server, str(arguments["key"]), int(arguments["epoch"])
         id_, holder = str(arguments["id"]), str(arguments["holder"])
         await server.lease.check()
@@ -420,14 +396,14 @@ class NodeSession:
                 held[id_].stays = False
             self.channel.post_event("draining", {"workspaces": idle})
 
-    async def _settle(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def on_settle(self, arguments: dict[str, Any], _: bytes) -> None:
         """The files are complete: from now on, they are those of this epoch."""
         held, id_ = self._find(arguments), str(arguments["workspace"])
         path, data = self._find_epoch_file(held.key), f"{held.epoch} {id_}".encode()
         await run_in_thread(lambda: replace_file(path, data))
         held.is_settled = True
 
-    async def _export(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
+    async def on_export(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         """Begin to read all files of the workspace, unless they are those of the given fingerprint."""
         handle, found = self._take_handle(arguments), await find_saved_files(self._find(arguments).workspace)
         is_changed = found.fingerprint != arguments["fingerprint"]
@@ -435,7 +411,7 @@ class NodeSession:
             self._files[handle] = (AsyncExitStack(), export_files(found))
         return {"fingerprint": found.fingerprint, "is_open": is_changed}
 
-    async def _begin_import(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def on_import_begin(self, arguments: dict[str, Any], _: bytes) -> None:
         workspace = await self._find_for_change(arguments)
 
         async def restore(pieces: AsyncIterator[bytes]) -> int:
@@ -469,21 +445,21 @@ class NodeSession:
             raise WorkspaceMoved("this node is being drained")
         return held.workspace
 
-    async def _kill_workspace(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def on_kill_workspace(self, arguments: dict[str, Any], _: bytes) -> None:
         """Kill the commands of a workspace, so that its files can be saved before it is closed."""
         held = self._server.opened.get(str(arguments["workspace"]))
         if held is not None and held.epoch == arguments["epoch"]:
             found = [process for handle, process in self._processes.items() if self._owners[handle] is held]
             await asyncio.gather(*(process.kill() for process in found))
 
-    async def _close_workspace(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def on_close(self, arguments: dict[str, Any], _: bytes) -> None:
         async with self._server.open_lock:
             held = self._server.opened.get(str(arguments["workspace"]))
             if held is not None and self in held.sessions and held.epoch == arguments["epoch"]:
                 del self._server.opened[str(arguments["workspace"])]
                 await held.workspace.close()
 
-    async def _remove_workspace(self, arguments: dict[str, Any], _: bytes) -> bool:
+    async def on_remove_workspace(self, arguments: dict[str, Any], _: bytes) -> bool:
         server, id_, key, epoch = self._server, str(arguments["id"]), str(arguments["key"]), int(arguments["epoch"])
         await server.lease.check()
         async with server.open_lock:
@@ -492,7 +468,7 @@ class NodeSession:
             server.opened.pop(id_, None)
             return await server.executor.remove(key) and stored == epoch
 
-    async def _stage(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
+    async def on_stage(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         workspace, digest = await self._find_for_change(arguments), str(arguments["digest"])
         if not self._server.skills.has(digest):
             return {"missing": True}
@@ -501,12 +477,12 @@ class NodeSession:
         await apply_skill_changes(workspace, snapshot)
         return {"mark": mark}
 
-    async def _find_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment | None:
+    async def on_find_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment | None:
         packages, builder = self._read_packages(arguments)
         found = await builder.find(packages, self._find(arguments).workspace)
         return None if found is None else found.to_packages()
 
-    async def _install_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment:
+    async def on_install_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment:
         """Build the environment of some packages on this node, and send its progress as events."""
         workspace, held = await self._find_for_change(arguments), self._find(arguments)
         packages, builder = self._read_packages(arguments)
@@ -541,25 +517,25 @@ class NodeSession:
             raise InvalidArgument("index", missing)
         return packages, PackageBuilder(self._server.settings, index)
 
-    async def _offer_skill(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
+    async def on_offer_skill(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         upload = await run_in_thread(lambda: self._server.skills.begin(list(arguments["entries"])))
         self._uploads[upload.folder.name] = upload
         return {"upload": upload.folder.name, "wanted": upload.wanted}
 
-    async def _add_skill_data(self, arguments: dict[str, Any], body: bytes) -> None:
+    async def on_skill_data(self, arguments: dict[str, Any], body: bytes) -> None:
         upload, position = self._uploads[str(arguments["upload"])], int(arguments["file"])
         await run_in_thread(lambda: upload.write(position, body))
 
-    async def _end_skill(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def on_skill_end(self, arguments: dict[str, Any], _: bytes) -> None:
         upload, digest = self._uploads.pop(str(arguments["upload"])), str(arguments["digest"])
         await run_in_thread(lambda: self._server.skills.finish(upload, digest))
         count("openskills.ray.skills_received")
 
-    async def _write(self, arguments: dict[str, Any], body: bytes) -> FileInfo:
+    async def on_write(self, arguments: dict[str, Any], body: bytes) -> FileInfo:
         workspace = await self._find_for_change(arguments)
         return await workspace.write(str(arguments["path"]), body, executable=bool(arguments["executable"]))
 
-    async def _begin_write(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def on_write_begin(self, arguments: dict[str, Any], _: bytes) -> None:
         workspace = await self._find_for_change(arguments)
         path, executable = str(arguments["path"]), bool(arguments["executable"])
         write = _FileWrite(lambda pieces: workspace.write(path, pieces, executable=executable))
@@ -572,10 +548,10 @@ class NodeSession:
             raise InvalidArgument("handle", "is in use; begin with another one")
         return handle
 
-    async def _add_write_data(self, arguments: dict[str, Any], body: bytes) -> None:
+    async def on_write_data(self, arguments: dict[str, Any], body: bytes) -> None:
         await self._writes[str(arguments["handle"])].add(body)
 
-    async def _end_write(self, arguments: dict[str, Any], _: bytes) -> Any:
+    async def on_write_end(self, arguments: dict[str, Any], _: bytes) -> Any:
         write = self._writes.pop(str(arguments["handle"]))
         try:
             return await write.finish()
@@ -583,22 +559,12 @@ class NodeSession:
             await write.cancel()
             raise
 
-    async def _abort_write(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def on_write_abort(self, arguments: dict[str, Any], _: bytes) -> None:
         write = self._writes.pop(str(arguments["handle"]), None)
         if write is not None:
             await write.cancel()
 
-    async def _link(self, arguments: dict[str, Any], _: bytes) -> None:
-        workspace = await self._find_for_change(arguments)
-        await workspace.link(str(arguments["path"]), str(arguments["target"]))
-
-    async def _make_directory(self, arguments: dict[str, Any], _: bytes) -> None:
-        await (await self._find_for_change(arguments)).make_directory(str(arguments["path"]))
-
-    async def _remove(self, arguments: dict[str, Any], _: bytes) -> bool:
-        return await (await self._find_for_change(arguments)).remove(str(arguments["path"]))
-
-    async def _open_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def on_open_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
         workspace, handle = self._find(arguments).workspace, self._take_handle(arguments)
         async with AsyncExitStack() as stack:
             reading = await stack.enter_async_context(workspace.open(str(arguments["path"])))
@@ -610,16 +576,16 @@ class NodeSession:
                 self._files[handle] = (stack.pop_all(), chunks)
             return {"info": reading.info, "is_open": is_open}, first
 
-    async def _read_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def on_read_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
         chunks = self._files[str(arguments["handle"])][1]
         return None, await anext(chunks, b"")
 
-    async def _close_file(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def on_close_file(self, arguments: dict[str, Any], _: bytes) -> None:
         found = self._files.pop(str(arguments["handle"]), None)
         if found is not None:
             await found[0].aclose()
 
-    async def _list(self, arguments: dict[str, Any], _: bytes) -> WorkspaceListing:
+    async def on_list(self, arguments: dict[str, Any], _: bytes) -> WorkspaceListing:
         held, since, epoch = self._find(arguments), arguments["since"], arguments["since_epoch"]
         if epoch is not None and epoch != held.epoch:
             since = await run_in_thread(lambda: self._find_mark(held, arguments["skill"]))
@@ -638,7 +604,7 @@ class NodeSession:
             return self._find_epoch_file(held.key).stat().st_ctime_ns
         return None
 
-    async def _start(self, arguments: dict[str, Any], body: bytes) -> None:
+    async def on_start(self, arguments: dict[str, Any], body: bytes) -> None:
         server, handle = self._server, self._take_handle(arguments)
         command: Command = replace(_read_command(arguments["command"]), stdin=body)
         await self._find_for_change(arguments)
@@ -697,7 +663,13 @@ class NodeSession:
             raise InvalidArgument("process", "unknown on this node; it ended long ago or was started elsewhere")
         return found
 
-    async def _read(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def on_leave(self, _: dict[str, Any], __: bytes) -> None:
+        await self._release()
+
+    async def on_input(self, arguments: dict[str, Any], body: bytes) -> int:
+        return await self._find_process(arguments).write(body)
+
+    async def on_read(self, arguments: dict[str, Any], _: bytes) -> Reply:
         output = await self._find_process(arguments).read(
             int(arguments["offset"]),
             wait=float(arguments["wait"]),
@@ -705,9 +677,6 @@ class NodeSession:
             stream=OutputStream(arguments["stream"]),
         )
         return [output.offset, output.next_offset, output.missed, output.ended], output.data
-
-    async def _resize(self, arguments: dict[str, Any], _: bytes) -> None:
-        await self._find_process(arguments).resize(int(arguments["rows"]), int(arguments["columns"]))
 
 
 def _check_holder(held: OpenWorkspace | None, holder: str) -> None:
