@@ -67,7 +67,9 @@ class FakeProcess:
         self._input = command.input_open or command.terminal is not None
         self._ended: asyncio.Future[CommandResult] = loop.create_future()
         self._more = asyncio.Event()
-        self._deadline = loop.call_later(command.limits.timeout, self._on_timeout, command.limits.timeout)
+        timeout = command.limits.timeout
+        detail = f"it did not end within {timeout:g} seconds"
+        self._deadline = loop.call_later(timeout, self._end, _TERMINATED, EndReason.TIMED_OUT, detail)
         self.terminal = command.terminal
         self.written = b""
         self.id = secrets.token_hex(8)
@@ -75,7 +77,7 @@ class FakeProcess:
         self._emit(OutputStream.STDERR, run.stderr)
         self._receive(command.stdin)
         if not self._input:
-            self._on_end_of_input()
+            self._replies.clear()
         self._end_when_done()
 
     async def write(self, data: bytes) -> int:
@@ -92,7 +94,7 @@ class FakeProcess:
         """See `Process.close_input`."""
         if self._input:
             self._input = self.terminal is not None
-            self._on_end_of_input()
+            self._replies.clear()
             self._end_when_done()
 
     async def is_waiting(self) -> bool:
@@ -148,15 +150,9 @@ class FakeProcess:
         self._more.set()
         self._more = asyncio.Event()
 
-    def _on_end_of_input(self) -> None:
-        self._replies.clear()
-
     def _end_when_done(self) -> None:
         if not self._replies and not self._run.forever:
             self._end(self._run.exit_code, self._run.ending, self._run.detail)
-
-    def _on_timeout(self, timeout: float) -> None:
-        self._end(_TERMINATED, EndReason.TIMED_OUT, f"it did not end within {timeout:g} seconds")
 
     def _end(self, code: int, ending: EndReason, detail: str) -> None:
         if self._ended.done():

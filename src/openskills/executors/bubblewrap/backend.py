@@ -208,14 +208,14 @@ class SandboxBackend:
         workspaces: Path | None = None,
         kept: float = IDLE_SECONDS,
     ) -> None:
-        self._search_path = search_path
         self._workspaces = workspaces
         self._bwrap = bwrap
-        self._rules = rules
         self._kept = kept
         self._idle_sandboxes = IdleSandboxes()
         self._python = Interpreter.choose(python) or Interpreter.base()
         self._read_only = (Path(sys.base_prefix), *self._python.directories, *read_only)
+        links = {f"{LINKS}/{name}": target for name, target in self._python.links.items()}
+        self._make_tools = partial(SandboxTools, search_path, self._read_only, links=links, bwrap=bwrap, rules=rules)
         self._supervisors = SupervisorRegistry()
         self._checking = CrossLoopLock()
         self._tools: SandboxTools | None = None
@@ -274,10 +274,7 @@ class SandboxBackend:
 
     def _get_tools(self) -> SandboxTools:
         if self._tools is None:
-            links = {f"{LINKS}/{name}": target for name, target in self._python.links.items()}
-            self._tools = SandboxTools(
-                self._search_path, self._read_only, links=links, bwrap=self._bwrap, rules=self._rules
-            )
+            self._tools = self._make_tools()
         return self._tools
 
     async def _run_self_test(self, place: WorkspaceDirectory) -> None:

@@ -7,6 +7,7 @@ its last checkpoint. Nothing that was being executed is repeated; it counts as i
 import asyncio
 import hashlib
 import secrets
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from openskills.artifacts.objects import ObjectStore
-from openskills.artifacts.store import Content
+from openskills.artifacts.store import Content, split_content
 from openskills.concurrency import run_in_thread, shield_until_done
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.package_index import PackageIndex
@@ -623,10 +624,6 @@ def _add_epoch(mark: int, attachment: WorkspaceAttachment) -> int:
 
 
 async def _iterate_content(data: Content) -> AsyncGenerator[bytes]:
-    if isinstance(data, bytes):
-        for begin in range(0, len(data), _CHUNK):
-            yield data[begin : begin + _CHUNK]
-        return
-    async for chunk in data:
+    async for chunk in split_content(data, limit=sys.maxsize):
         for begin in range(0, len(chunk), _CHUNK):
-            yield bytes(chunk[begin : begin + _CHUNK])
+            yield chunk[begin : begin + _CHUNK]

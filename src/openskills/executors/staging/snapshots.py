@@ -343,11 +343,11 @@ class SnapshotStore:
         folder = os.path.abspath(directory)
         now = time.time_ns()
         items = tuple(scan_folder(folder))
-        record = self._find_record(folder)
+        record = self._known.get(folder) or self._records.get(folder)
         if record is None or record.items != items or not record.settled or not self._has_snapshot(record.digest):
             record = self._build(folder, items, settled=all(is_settled(item.stamp, now) for item in items))
             self._records.put(folder, record)
-            self._known[folder] = record
+        self._known[folder] = record
         return SkillSnapshot(name, record.digest, record.files, record.size, _describe_exclusions(items))
 
     def add(self, folder: Path) -> str:
@@ -368,12 +368,6 @@ class SnapshotStore:
                     removed += _remove_stale(root, entry)
         self._records.prune({digest for digest in os.listdir(self._root) if _DIGEST.fullmatch(digest)})
         return removed
-
-    def _find_record(self, folder: str) -> SnapshotRecord | None:
-        record = self._known.get(folder)
-        if record is None and (record := self._records.get(folder)) is not None:
-            self._known[folder] = record
-        return record
 
     def _has_snapshot(self, digest: str) -> bool:
         """Whether a snapshot exists; its time is updated, so that no sweep removes it."""
