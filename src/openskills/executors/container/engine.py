@@ -28,9 +28,7 @@ class ContainerEngine:
         self.address = address or DEFAULT_ADDRESS
         source = "the default socket" if address is None else "from DOCKER_HOST or the option `engine`"
         hint = f"the address is {source}; start the engine, check that this user may use it (group docker), or set "
-        with _translate_docker_errors(
-            f"the container engine at {self.address} does not respond", f"{hint}DOCKER_HOST to another address"
-        ):
+        with self._translate_errors("does not respond", f"{hint}DOCKER_HOST to another address"):
             self._api = _connect(self.address)
 
     def close(self) -> None:
@@ -132,8 +130,18 @@ class ContainerEngine:
 
     @contextmanager
     def _translate_errors(self, what: str, hint: str = "") -> Generator[None]:
-        with _translate_docker_errors(f"the container engine at {self.address} {what}", hint):
+        """Translate errors of the package and its libraries to `ExecutorUnavailable` with the HTTP `status`."""
+        try:
+            from docker import errors
+            from requests import RequestException
+        except ImportError:
+            raise MissingExtra("docker", "the container executor") from None
+        try:
             yield
+        except (errors.DockerException, RequestException, OSError) as error:
+            reason = getattr(error, "explanation", None) or error
+            message = f"the container engine at {self.address} {what}: {reason}{hint and '; '}{hint}"
+            raise ExecutorUnavailable(message, status=getattr(error, "status_code", None)) from None
 
 
 def _connect(address: str) -> Any:
@@ -145,22 +153,6 @@ def _connect(address: str) -> Any:
             attempt.settimeout(_TIMEOUT)
             attempt.connect(address.removeprefix(_UNIX))
     return docker.APIClient(base_url=address, version="auto", timeout=_TIMEOUT)
-
-
-@contextmanager
-def _translate_docker_errors(what: str, hint: str) -> Generator[None]:
-    """Translate errors of the package and its libraries to `ExecutorUnavailable` with the HTTP `status`."""
-    try:
-        from docker import errors
-        from requests import RequestException
-    except ImportError:
-        raise MissingExtra("docker", "the container executor") from None
-    try:
-        yield
-    except (errors.DockerException, RequestException, OSError) as error:
-        reason = getattr(error, "explanation", None) or error
-        status = getattr(error, "status_code", None)
-        raise ExecutorUnavailable(f"{what}: {reason}" + (f"; {hint}" if hint else ""), status=status) from None
 
 
 def _find_status(error: ExecutorUnavailable) -> object:

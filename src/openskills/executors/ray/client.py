@@ -8,9 +8,9 @@ import asyncio
 import hashlib
 import secrets
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -63,16 +63,6 @@ _read_listing, _read_usage = build_reader(WorkspaceListing), build_reader(Worksp
 _CLOSED = "the workspace is closed; open it again"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAddress:
-    """Where a node is reached, and the token of its server."""
-
-    node: str
-    host: str
-    port: int
-    token: bytes = field(repr=False)
-
-
 class NodeClient(Channel):
     """A connection to a node in one event loop, with the commands that were started through it.
 
@@ -82,7 +72,7 @@ class NodeClient(Channel):
 
     def __init__(
         self,
-        address: NodeAddress,
+        node: str,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         *,
@@ -90,17 +80,19 @@ class NodeClient(Channel):
         on_drain: Callable[[list[str]], None],
     ) -> None:
         super().__init__(reader, writer, timeout=timeout)
-        self.address = address
+        self.node = node
         self.offers: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._on_drain = on_drain
         self._processes: dict[str, RemoteProcess] = {}
         self._progress: dict[str, Callable[[str], None]] = {}
 
     @classmethod
-    async def open(cls, address: NodeAddress, *, timeout: float, on_drain: Callable[[list[str]], None]) -> "NodeClient":
-        """Connect to a node. Raises `ExecutorUnavailable`."""
-        streams = await connect(address.host, address.port, address.token, timeout=timeout)
-        return cls(address, *streams, timeout=timeout, on_drain=on_drain)
+    async def open(
+        cls, place: Mapping[str, Any], *, timeout: float, on_drain: Callable[[list[str]], None]
+    ) -> "NodeClient":
+        """Connect to the node of a place that the directory has given. Raises `ExecutorUnavailable`."""
+        streams = await connect(place["host"], place["port"], bytes.fromhex(place["token"]), timeout=timeout)
+        return cls(place["node"], *streams, timeout=timeout, on_drain=on_drain)
 
     @contextmanager
     def report_progress(self, report: Callable[[str], None] | None) -> Generator[dict[str, Any]]:
@@ -150,7 +142,7 @@ class NodeClient(Channel):
 
     def _on_close(self, reason: str) -> None:
         for process in self._processes.values():
-            process.lose(f"the connection to node {self.address.node} ended{reason and ': '}{reason}")
+            process.lose(f"the connection to node {self.node} ended{reason and ': '}{reason}")
         self._processes.clear()
 
 
@@ -333,7 +325,7 @@ class RemoteWorkspace:
     @property
     def node(self) -> str:
         """The node that has it now."""
-        return self.attachment.client.address.node
+        return self.attachment.client.node
 
     async def claim_request(self, request_id: str) -> bool:
         """See `RequestKeeper.claim_request`. Without a store, other drivers do not know the requests of this one."""

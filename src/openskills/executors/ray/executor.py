@@ -26,7 +26,6 @@ from openskills.executors.files.descriptors import delete_tree
 from openskills.executors.open import open_executor
 from openskills.executors.ray.channel import ChannelClosed, WorkspaceMoved
 from openskills.executors.ray.client import (
-    NodeAddress,
     NodeClient,
     RemoteWorkspace,
     SharedRequests,
@@ -468,9 +467,7 @@ class RayExecutor:
         if leaving is not None and not stays and not leaving.is_lost:
             await leaving.client.call("remove_workspace", {**named, "epoch": leaving.epoch})
         if previous is not None and previous.is_lost and not value["is_new"]:
-            notes = (
-                f"the connection to node {previous.client.address.node[:12]} was lost; running commands were killed",
-            )
+            notes = (f"the connection to node {previous.client.node[:12]} was lost; running commands were killed",)
         return replace(attachment, notes=notes)
 
     async def _fill(
@@ -481,11 +478,11 @@ class RayExecutor:
         was_dirty = checkpoints is not None and checkpoints.is_dirty(id_)
         saved_at = await checkpoints.restore(attachment) if checkpoints is not None else None
         await attachment.client.call("settle", name_workspace(attachment))
-        before = place["moved_from"] or ("" if previous is None else previous.client.address.node)
+        before = place["moved_from"] or ("" if previous is None else previous.client.node)
         if not before and saved_at is None:
             return ()
         count("openskills.ray.moved_workspaces")
-        moved = f"the workspace was opened again on node {attachment.client.address.node[:12]}"
+        moved = f"the workspace was opened again on node {attachment.client.node[:12]}"
         if previous is not None and not previous.is_lost:
             return (f"{moved}, because node {before[:12]} is being drained",)
         why = f"node {before[:12]} was lost, and {moved}" if before else moved
@@ -517,9 +514,8 @@ class RayExecutor:
         async with lock:
             client = clients.get(identity)
             if client is None or client.is_closed:
-                address = NodeAddress(place["node"], place["host"], place["port"], bytes.fromhex(place["token"]))
                 timeout = max(LOST_FACTOR * place["lease"], 3.0)
-                client = clients[identity] = await NodeClient.open(address, timeout=timeout, on_drain=self._move_later)
+                client = clients[identity] = await NodeClient.open(place, timeout=timeout, on_drain=self._move_later)
             return client
 
 
