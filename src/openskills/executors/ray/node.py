@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from openskills.concurrency import run_in_thread, shield_until_done
 from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError, TooManyRequests
@@ -288,8 +288,16 @@ class _FileWrite:
             yield piece
 
 
+class _Answer(Protocol):
+    """Answers a request with a JSON value, or with a `Reply` if bytes belong to it."""
+
+    __name__: str
+
+    async def __call__(self, arguments: dict[str, Any], body: bytes, /) -> Any: ...
+
+
 class _NodeSession:
-    """One connection of a driver, with its workspaces, commands and open files. `on_…` answers the request `…`."""
+    """One connection of a driver, with its workspaces, commands and open files."""
 
     def __init__(
         self, server: NodeServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, timeout: float
@@ -304,6 +312,15 @@ class _NodeSession:
         self._writes: dict[str, _FileWrite] = {}
         self._uploads: dict[str, SkillUpload] = {}
         self._is_closed = False
+        workspaces = (self._open, self._settle, self._close, self._remove_workspace, self._kill_workspace, self._leave)
+        packages = (self._find_packages, self._install_packages)
+        skills = (self._stage, self._offer_skill, self._skill_data, self._skill_end)
+        writes = (self._write, self._write_begin, self._write_data, self._write_end, self._write_abort)
+        files = (self._open_file, self._read_file, self._close_file, self._list, self._export, self._import_begin)
+        commands = (self._start, self._input, self._read)
+        answers: tuple[_Answer, ...] = (*workspaces, *packages, *skills, *writes, *files, *commands)
+        # By the names of the requests.
+        self._answers = {answer.__name__[1:]: answer for answer in answers}
 
     async def _handle(self, name: str, arguments: dict[str, Any], body: bytes) -> Reply:
         """Answer a request."""
@@ -314,7 +331,7 @@ class _NodeSession:
         return cast("Reply", found) if isinstance(found, tuple) else (found, b"")
 
     async def _execute(self, name: str, arguments: dict[str, Any], body: bytes) -> Any:
-        """The JSON value that answers a request, or a `Reply` if bytes belong to it."""
+        """See `_Answer`."""
         given = {key: value for key, value in arguments.items() if key not in ("workspace", "epoch", "handle")}
         if name in _CHANGES:
             return await getattr(await self._find_for_change(arguments), name)(**given)
@@ -322,10 +339,9 @@ class _NodeSession:
             return await getattr(self._find(arguments).workspace, name)()
         if name in _PROCESS_CALLS:
             return await getattr(self._find_process(arguments), name)(**given)
-        answer = getattr(self, f"on_{name}", None)
-        if answer is None:
+        if name not in self._answers:
             raise InvalidArgument("call", f"unknown request {name[:80]!r}; use the same version on all machines")
-        return await answer(arguments, body)
+        return await self._answers[name](arguments, body)
 
     async def close(self) -> None:
         """Kill the commands of this connection and close its workspaces."""
@@ -359,7 +375,7 @@ class _NodeSession:
         while self._watchers:
             await asyncio.wait(self._watchers)
 
-    async def on_open(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
+    async def _open(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         server, key, epoch = self._server, str(arguments["key"]), int(arguments["epoch"])
         id_, holder = str(arguments["id"]), str(arguments["holder"])
         await server.lease.check()
@@ -396,14 +412,14 @@ class _NodeSession:
                 held[id_].stays = False
             self.channel.post_event("draining", {"workspaces": idle})
 
-    async def on_settle(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def _settle(self, arguments: dict[str, Any], _: bytes) -> None:
         """The files are complete: from now on, they are those of this epoch."""
         held, id_ = self._find(arguments), str(arguments["workspace"])
         path, data = self._find_epoch_file(held.key), f"{held.epoch} {id_}".encode()
         await run_in_thread(lambda: replace_file(path, data))
         held.is_settled = True
 
-    async def on_export(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
+    async def _export(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         """Begin to read all files of the workspace, unless they are those of the given fingerprint."""
         handle, found = self._take_handle(arguments), await find_saved_files(self._find(arguments).workspace)
         is_changed = found.fingerprint != arguments["fingerprint"]
@@ -411,7 +427,7 @@ class _NodeSession:
             self._files[handle] = (AsyncExitStack(), export_files(found))
         return {"fingerprint": found.fingerprint, "is_open": is_changed}
 
-    async def on_import_begin(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def _import_begin(self, arguments: dict[str, Any], _: bytes) -> None:
         workspace = await self._find_for_change(arguments)
 
         async def restore(pieces: AsyncIterator[bytes]) -> int:
@@ -445,21 +461,21 @@ class _NodeSession:
             raise WorkspaceMoved("this node is being drained")
         return held.workspace
 
-    async def on_kill_workspace(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def _kill_workspace(self, arguments: dict[str, Any], _: bytes) -> None:
         """Kill the commands of a workspace, so that its files can be saved before it is closed."""
         held = self._server.opened.get(str(arguments["workspace"]))
         if held is not None and held.epoch == arguments["epoch"]:
             found = [process for handle, process in self._processes.items() if self._owners[handle] is held]
             await asyncio.gather(*(process.kill() for process in found))
 
-    async def on_close(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def _close(self, arguments: dict[str, Any], _: bytes) -> None:
         async with self._server.open_lock:
             held = self._server.opened.get(str(arguments["workspace"]))
             if held is not None and self in held.sessions and held.epoch == arguments["epoch"]:
                 del self._server.opened[str(arguments["workspace"])]
                 await held.workspace.close()
 
-    async def on_remove_workspace(self, arguments: dict[str, Any], _: bytes) -> bool:
+    async def _remove_workspace(self, arguments: dict[str, Any], _: bytes) -> bool:
         server, id_, key, epoch = self._server, str(arguments["id"]), str(arguments["key"]), int(arguments["epoch"])
         await server.lease.check()
         async with server.open_lock:
@@ -468,7 +484,7 @@ class _NodeSession:
             server.opened.pop(id_, None)
             return await server.executor.remove(key) and stored == epoch
 
-    async def on_stage(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
+    async def _stage(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         workspace, digest = await self._find_for_change(arguments), str(arguments["digest"])
         if not self._server.skills.has(digest):
             return {"missing": True}
@@ -477,12 +493,12 @@ class _NodeSession:
         await apply_skill_changes(workspace, snapshot)
         return {"mark": mark}
 
-    async def on_find_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment | None:
+    async def _find_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment | None:
         packages, builder = self._read_packages(arguments)
         found = await builder.find(packages, self._find(arguments).workspace)
         return None if found is None else found.to_packages()
 
-    async def on_install_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment:
+    async def _install_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment:
         """Build the environment of some packages on this node, and send its progress as events."""
         workspace, held = await self._find_for_change(arguments), self._find(arguments)
         packages, builder = self._read_packages(arguments)
@@ -517,25 +533,25 @@ class _NodeSession:
             raise InvalidArgument("index", missing)
         return packages, PackageBuilder(self._server.settings, index)
 
-    async def on_offer_skill(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
+    async def _offer_skill(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         upload = await run_in_thread(lambda: self._server.skills.begin(list(arguments["entries"])))
         self._uploads[upload.folder.name] = upload
         return {"upload": upload.folder.name, "wanted": upload.wanted}
 
-    async def on_skill_data(self, arguments: dict[str, Any], body: bytes) -> None:
+    async def _skill_data(self, arguments: dict[str, Any], body: bytes) -> None:
         upload, position = self._uploads[str(arguments["upload"])], int(arguments["file"])
         await run_in_thread(lambda: upload.write(position, body))
 
-    async def on_skill_end(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def _skill_end(self, arguments: dict[str, Any], _: bytes) -> None:
         upload, digest = self._uploads.pop(str(arguments["upload"])), str(arguments["digest"])
         await run_in_thread(lambda: self._server.skills.finish(upload, digest))
         count("openskills.ray.skills_received")
 
-    async def on_write(self, arguments: dict[str, Any], body: bytes) -> FileInfo:
+    async def _write(self, arguments: dict[str, Any], body: bytes) -> FileInfo:
         workspace = await self._find_for_change(arguments)
         return await workspace.write(str(arguments["path"]), body, executable=bool(arguments["executable"]))
 
-    async def on_write_begin(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def _write_begin(self, arguments: dict[str, Any], _: bytes) -> None:
         workspace = await self._find_for_change(arguments)
         path, executable = str(arguments["path"]), bool(arguments["executable"])
         write = _FileWrite(lambda pieces: workspace.write(path, pieces, executable=executable))
@@ -548,10 +564,10 @@ class _NodeSession:
             raise InvalidArgument("handle", "is in use; begin with another one")
         return handle
 
-    async def on_write_data(self, arguments: dict[str, Any], body: bytes) -> None:
+    async def _write_data(self, arguments: dict[str, Any], body: bytes) -> None:
         await self._writes[str(arguments["handle"])].add(body)
 
-    async def on_write_end(self, arguments: dict[str, Any], _: bytes) -> Any:
+    async def _write_end(self, arguments: dict[str, Any], _: bytes) -> Any:
         write = self._writes.pop(str(arguments["handle"]))
         try:
             return await write.finish()
@@ -559,12 +575,12 @@ class _NodeSession:
             await write.cancel()
             raise
 
-    async def on_write_abort(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def _write_abort(self, arguments: dict[str, Any], _: bytes) -> None:
         write = self._writes.pop(str(arguments["handle"]), None)
         if write is not None:
             await write.cancel()
 
-    async def on_open_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _open_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
         workspace, handle = self._find(arguments).workspace, self._take_handle(arguments)
         async with AsyncExitStack() as stack:
             reading = await stack.enter_async_context(workspace.open(str(arguments["path"])))
@@ -576,16 +592,16 @@ class _NodeSession:
                 self._files[handle] = (stack.pop_all(), chunks)
             return {"info": reading.info, "is_open": is_open}, first
 
-    async def on_read_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _read_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
         chunks = self._files[str(arguments["handle"])][1]
         return None, await anext(chunks, b"")
 
-    async def on_close_file(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def _close_file(self, arguments: dict[str, Any], _: bytes) -> None:
         found = self._files.pop(str(arguments["handle"]), None)
         if found is not None:
             await found[0].aclose()
 
-    async def on_list(self, arguments: dict[str, Any], _: bytes) -> WorkspaceListing:
+    async def _list(self, arguments: dict[str, Any], _: bytes) -> WorkspaceListing:
         held, since, epoch = self._find(arguments), arguments["since"], arguments["since_epoch"]
         if epoch is not None and epoch != held.epoch:
             since = await run_in_thread(lambda: self._find_mark(held, arguments["skill"]))
@@ -604,7 +620,7 @@ class _NodeSession:
             return self._find_epoch_file(held.key).stat().st_ctime_ns
         return None
 
-    async def on_start(self, arguments: dict[str, Any], body: bytes) -> None:
+    async def _start(self, arguments: dict[str, Any], body: bytes) -> None:
         server, handle = self._server, self._take_handle(arguments)
         command: Command = replace(_read_command(arguments["command"]), stdin=body)
         await self._find_for_change(arguments)
@@ -663,13 +679,13 @@ class _NodeSession:
             raise InvalidArgument("process", "unknown on this node; it ended long ago or was started elsewhere")
         return found
 
-    async def on_leave(self, _: dict[str, Any], __: bytes) -> None:
+    async def _leave(self, _: dict[str, Any], __: bytes) -> None:
         await self._release()
 
-    async def on_input(self, arguments: dict[str, Any], body: bytes) -> int:
+    async def _input(self, arguments: dict[str, Any], body: bytes) -> int:
         return await self._find_process(arguments).write(body)
 
-    async def on_read(self, arguments: dict[str, Any], _: bytes) -> Reply:
+    async def _read(self, arguments: dict[str, Any], _: bytes) -> Reply:
         output = await self._find_process(arguments).read(
             int(arguments["offset"]),
             wait=float(arguments["wait"]),
