@@ -288,7 +288,7 @@ class _FileWrite:
             yield piece
 
 
-class _Answer(Protocol):
+class _NodeAnswer(Protocol):
     """Answers a request with a JSON value, or with a `Reply` if bytes belong to it."""
 
     __name__: str
@@ -318,7 +318,7 @@ class _NodeSession:
         writes = (self._write, self._write_begin, self._write_data, self._write_end, self._write_abort)
         files = (self._open_file, self._read_file, self._close_file, self._list, self._export, self._import_begin)
         commands = (self._start, self._input, self._read)
-        answers: tuple[_Answer, ...] = (*workspaces, *packages, *skills, *writes, *files, *commands)
+        answers: tuple[_NodeAnswer, ...] = (*workspaces, *packages, *skills, *writes, *files, *commands)
         # By the names of the requests.
         self._answers = {answer.__name__[1:]: answer for answer in answers}
 
@@ -331,7 +331,7 @@ class _NodeSession:
         return cast("Reply", found) if isinstance(found, tuple) else (found, b"")
 
     async def _execute(self, name: str, arguments: dict[str, Any], body: bytes) -> Any:
-        """See `_Answer`."""
+        """See `_NodeAnswer`."""
         given = {key: value for key, value in arguments.items() if key not in ("workspace", "epoch", "handle")}
         if name in _CHANGES:
             return await getattr(await self._find_for_change(arguments), name)(**given)
