@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -136,8 +137,7 @@ async def _run_probes(
     command = Command((python,), skill=_SKILL, cwd=f"{SKILLS}/{_SKILL}", limits=_LIMITS)
     env = build_environment(launcher.root, command, path=launcher.path, home=launcher.home)
     about["variables"] = [*env, *_ALLOWED]
-    argv = (python, "-I", "-S", PROGRAM.name, json.dumps(about))
-    command = Command(argv, skill=_SKILL, cwd=command.cwd, limits=_LIMITS)
+    command = replace(command, argv=(python, "-I", "-S", PROGRAM.name, json.dumps(about)))
     try:
         process = await HostProcess.start(command, lambda stdio: launcher.launch(command, env, stdio))
         ended = await process.wait()

@@ -9,7 +9,7 @@ import hashlib
 import secrets
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -110,11 +110,9 @@ class NodeClient(Channel):
     async def leave(self) -> None:
         """Kill everything that was started through it, close its workspaces, and disconnect."""
         try:
-            if not self.is_closed:
+            # When the connection ends, the node does the same.
+            with suppress(ExecutorUnavailable):
                 await self.call("leave", {})
-        except ExecutorUnavailable:
-            # The node kills everything when the connection ends.
-            pass
         finally:
             self.close("closed by this driver")
 
