@@ -428,7 +428,7 @@ class _NodeSession:
         return {"fingerprint": found.fingerprint, "is_open": is_changed}
 
     async def _import_begin(self, arguments: dict[str, Any], _: bytes) -> None:
-        workspace = await self._find_for_change(arguments)
+        workspace, handle = await self._find_for_change(arguments), self._take_handle(arguments)
 
         async def restore(pieces: AsyncIterator[bytes]) -> int:
             found = await import_files(workspace, pieces)
@@ -436,7 +436,7 @@ class _NodeSession:
             await workspace.mark()
             return found
 
-        self._writes[self._take_handle(arguments)] = _FileWrite(restore)
+        self._writes[handle] = _FileWrite(restore)
 
     async def _read_epoch(self, key: str, epoch: int) -> int | None:
         """The epoch of the files on this node; raises `WorkspaceMoved` if it is higher than this one."""
@@ -552,10 +552,9 @@ class _NodeSession:
         return await workspace.write(str(arguments["path"]), body, executable=bool(arguments["executable"]))
 
     async def _write_begin(self, arguments: dict[str, Any], _: bytes) -> None:
-        workspace = await self._find_for_change(arguments)
+        workspace, handle = await self._find_for_change(arguments), self._take_handle(arguments)
         path, executable = str(arguments["path"]), bool(arguments["executable"])
-        write = _FileWrite(lambda pieces: workspace.write(path, pieces, executable=executable))
-        self._writes[self._take_handle(arguments)] = write
+        self._writes[handle] = _FileWrite(lambda pieces: workspace.write(path, pieces, executable=executable))
 
     def _take_handle(self, arguments: dict[str, Any]) -> str:
         """The name of what is begun. The driver chooses it, and can end that also if it never gets the reply."""
