@@ -123,6 +123,8 @@ COMPARISON = """
 import os, resource, socket, sys
 sys.path[:0] = [sys.argv[1]]
 import traces as program
+# As where something is mounted below it.
+os.makedirs("/tmp/first/place")
 traces = program.Traces(None)
 assert traces.undone()
 exec(sys.argv[2])
@@ -132,6 +134,7 @@ ACL = "struct.pack('<I', 2) + b''.join(struct.pack('<HHI', tag, 0, 2**32 - 1) fo
 LEFT = {
     "nothing": ("open('/tmp/x', 'w').close(); os.unlink('/tmp/x')", "True"),
     "a file": ("open('/tmp/x', 'w').close()", "False"),
+    "a file in a directory that was there": ("open('/tmp/first/place/x', 'w').close()", "False"),
     "a mode": ("os.chmod('/dev/shm', 0o700)", "False"),
     "an attribute": (f"import struct; os.setxattr('/tmp', 'system.posix_acl_default', {ACL})", "False"),
     "a limit": ("resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))", "False"),

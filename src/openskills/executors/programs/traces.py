@@ -222,7 +222,10 @@ class Traces:
         try:
             is_changed = not self._stamps.are_equal()
             if is_changed:
-                if not (self._remove_in_child(self._fork) if self._fork is not None else all(map(_is_empty, PLACES))):
+                if self._fork is None:
+                    if any(_has_new(place, self._first) for place in PLACES):
+                        return False
+                elif not self._remove_in_child(self._fork):
                     return False
                 self._restore_times()
                 self._stamps.record()
@@ -274,10 +277,17 @@ def _collect_files(directory: str, device: int, found: dict[str, _FileState]) ->
                 _collect_files(path, device, found)
 
 
-def _is_empty(place: str) -> bool:
-    # One name is enough: there may be very many.
-    with os.scandir(place) as names:
-        return next(names, None) is None
+def _has_new(directory: str, known: Container[str]) -> bool:
+    """Whether there is a file below a directory that is not in `known`. One is enough: there may be very many."""
+    device = os.stat(directory).st_dev
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            there = entry.stat(follow_symlinks=False)
+            if there.st_dev == device and entry.path not in known:
+                return True
+            if there.st_dev == device and stat.S_ISDIR(there.st_mode) and _has_new(entry.path, known):
+                return True
+    return False
 
 
 class _Remover:
