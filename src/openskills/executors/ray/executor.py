@@ -5,6 +5,7 @@ own channel between this process and the node, not through Ray.
 """
 
 import asyncio
+import fcntl
 import os
 import secrets
 import time
@@ -36,7 +37,7 @@ from openskills.executors.ray.client import (
 )
 from openskills.executors.ray.node import NodeServer, list_epochs
 from openskills.executors.ray.placement import LOST_FACTOR, DirectoryClient, NodeLease, NodeLimits, read_clock
-from openskills.executors.records.leases import WorkspaceStore, release_lock, sign_lock, take_lock
+from openskills.executors.records.leases import WorkspaceStore
 from openskills.executors.spec import Isolation, SkillSnapshot
 from openskills.executors.staging.snapshots import SnapshotStore
 from openskills.executors.workspace import DirectoryExecutor
@@ -153,7 +154,7 @@ class NodeAgent:
         if self._server is not None:
             await self._server.close()
         if self._lock >= 0:
-            release_lock(self._lock)
+            os.close(self._lock)
             self._lock = -1
 
     async def _register(self, server: NodeServer) -> None:
@@ -212,10 +213,16 @@ def claim_state_dir(root: Path, node: str) -> tuple[Path, int]:
     more = [root / str(number) for number in range(len(known) + 1) if root / str(number) not in known]
     for directory in (*own, *known, *more):
         directory.mkdir(mode=0o755, exist_ok=True)
-        if (lock := take_lock(directory)) is not None:
-            sign_lock(lock)
-            (directory / "node").write_text(node)
-            return directory, lock
+        lock = os.open(directory / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            continue
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+        (directory / "node").write_text(node)
+        return directory, lock
     raise ExecutorUnavailable(f"another agent of this machine took the last directory in {root}; try again")
 
 
