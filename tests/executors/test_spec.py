@@ -1,4 +1,6 @@
-"""What a path in a workspace means."""
+"""What a path in a workspace means, and values that are sent to another machine."""
+
+import json
 
 import pytest
 from hypothesis import given
@@ -9,11 +11,20 @@ from openskills.executors.requests import RunRequest, read_warm_modules
 from openskills.executors.spec import (
     CapturedOutput,
     Command,
+    CommandResult,
+    EndReason,
+    FileInfo,
+    PackageEnvironment,
+    TerminalSize,
+    WorkspaceListing,
+    WorkspaceUsage,
+    build_reader,
     build_variables,
     check_writable_path,
     expand_path,
     normalize_path,
     resolve_cwd,
+    to_json,
 )
 
 
@@ -179,3 +190,26 @@ def test_a_skill_says_in_its_metadata_what_to_load_ahead(
 
 def test_a_request_does_not_show_its_input() -> None:
     assert "password" not in repr(RunRequest("true", stdin=b"password"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Command(
+            ("a", "b"), env={"A": "\udcff"}, terminal=TerminalSize(3, 4), warm=(), packages=PackageEnvironment(("x",))
+        ),
+        CommandResult(
+            1, EndReason.KILLED, 2, CapturedOutput(bytes(range(256)), b"", 3), CapturedOutput(), notes=("n",)
+        ),
+        WorkspaceListing((FileInfo("out/a", 1, (2, 3, 4), executable=True),), ("skipped",), complete=False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_that_was_sent_as_json_is_read_back_as_the_same(value: object) -> None:
+    assert build_reader(type(value))(json.loads(json.dumps(value, default=to_json))) == value
+
+
+@pytest.mark.parametrize("sent", ["text", [1], {"path": "a"}, {"bytes": 1, "files": "many"}, {"files": 1, "more": 2}])
+def test_something_else_that_was_sent_is_refused(sent: object) -> None:
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        build_reader(WorkspaceUsage)(sent)

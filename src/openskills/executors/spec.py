@@ -2,12 +2,14 @@
 
 import codecs
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from functools import lru_cache
-from pathlib import PurePosixPath
-from typing import TypeAlias
+from functools import cache, lru_cache
+from pathlib import PurePath, PurePosixPath
+from types import UnionType
+from typing import Any, TypeAlias, cast, get_args, get_origin, get_type_hints
 
 from openskills.arguments import check_arguments
 from openskills.errors import ForbiddenPath, InvalidArgument
@@ -399,3 +401,39 @@ def normalize_parts(parts: Sequence[str]) -> tuple[str, ...]:
     if parts[0] == "inputs":
         return (*_SKILL_ALIASES["inputs"], *parts[1:])
     return tuple(parts)
+
+
+def to_json(value: object) -> object:
+    """A dataclass, mapping, path or bytes in JSON, for `json.dumps(value, default=to_json)`."""
+    if isinstance(value, bytes):
+        return b64encode(value).decode("ascii")
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, object]", value))
+    if isinstance(value, PurePath):
+        return str(value)
+    # Raises `TypeError` for anything else.
+    return {one.name: getattr(value, one.name) for one in fields(cast("Any", value))}
+
+
+@cache
+def build_reader(kind: Any) -> Callable[[Any], Any]:
+    """A function that reads back what `to_json` made of a value of this type.
+
+    It raises `ValueError`, `TypeError` or `KeyError` for something else.
+    """
+    origin, kinds = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        read_other = build_reader(kinds[0])
+        return lambda value: None if value is None else read_other(value)
+    if origin is tuple and kinds[-1] is ...:
+        read_item = build_reader(kinds[0])
+        return lambda value: tuple(map(read_item, value))
+    if origin is tuple:
+        readers = [build_reader(one) for one in kinds]
+        return lambda value: tuple(read(one) for read, one in zip(readers, value, strict=True))
+    if hasattr(kind, "__dataclass_fields__"):
+        named = {name: build_reader(hint) for name, hint in get_type_hints(kind).items()}
+        return lambda value: kind(**{name: named[name](one) for name, one in dict(value).items()})
+    if kind is bytes:
+        return b64decode
+    return dict if origin is not None else kind

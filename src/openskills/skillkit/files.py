@@ -1,16 +1,18 @@
 """Files of skills: confinement to one directory, atomic writes, glob patterns, directory walks, encoding detection.
 
-Paths are resolved by descriptors at the time of use, so that nothing can be swapped in between. Glob patterns do not
-use regular expressions, so that no pattern takes long.
+Paths are resolved by descriptors at the time of use, so that nothing can be swapped in between. No glob pattern takes
+long.
 """
 
 import codecs
 import errno
 import os
+import re
 import stat
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import BinaryIO, TypeVar
+from fnmatch import translate
+from typing import BinaryIO
 
 from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded, SkillError
 from openskills.paths import open_inside, parse_relative
@@ -228,8 +230,8 @@ def root(path: str | None = None) -> AllowedRoot:
 
 MAX_PATTERN_CHARACTERS = 1000
 MAX_ALTERNATIVES = 64
-
-_Item = TypeVar("_Item")
+_NEGATED = re.compile(r"\[\^(\]?[^\]]*\])")
+"""A class of characters that begins with `^`; for `fnmatch`, that is `!`."""
 
 
 class Glob:
@@ -244,22 +246,23 @@ class Glob:
             raise InvalidArgument(field, "must not be empty; omit it to match every file")
         if len(pattern) > MAX_PATTERN_CHARACTERS:
             raise InvalidArgument(field, f"has {len(pattern)} characters; the maximum is {MAX_PATTERN_CHARACTERS}")
-        expanded = list(_expand_alternatives(pattern, field))
-        self._alternatives = [_split_parts(one, field) for one in expanded]
+        self._alternatives = [_compile_parts(one, field) for one in _expand_alternatives(pattern, field)]
 
     def matches(self, path: str) -> bool:
         """Whether the pattern matches this path."""
-        parts = path.split("/")
-        return any(_is_match(parts, wanted, lambda part: part == "**", _is_name_match) for wanted in self._alternatives)
+        names = path.split("/")
+        return any(_is_match(names, wanted) for wanted in self._alternatives)
 
 
-def _split_parts(pattern: str, field: str) -> list[str]:
+def _compile_parts(pattern: str, field: str) -> list[re.Pattern[str] | None]:
+    """An expression for the name of each folder and file; None for `**`."""
     if pattern.startswith("/"):
         raise ForbiddenPath(f"{field}: {pattern!r} is absolute; use a pattern relative to the searched folder")
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise ForbiddenPath(f"{field}: {pattern!r} must not contain '..'")
-    return ["**", *parts] if len(parts) == 1 else parts
+    parts = ["**", *parts] if len(parts) == 1 else parts
+    return [None if part == "**" else re.compile(translate(_NEGATED.sub(r"[!\1", part))) for part in parts]
 
 
 def _expand_alternatives(pattern: str, field: str) -> Iterator[str]:
@@ -280,59 +283,20 @@ def _expand_alternatives(pattern: str, field: str) -> Iterator[str]:
             raise InvalidArgument(field, f"has more than {MAX_ALTERNATIVES} alternatives in braces")
 
 
-def _is_name_match(name: str, pattern: str) -> bool:
-    return _is_match(name, _tokenize(pattern), lambda piece: piece == "*", _is_character_match)
+def _is_match(names: Sequence[str], wanted: Sequence[re.Pattern[str] | None]) -> bool:
+    """Whether the names of a path match. Only the last `**` is retried, which takes at most the product of the lengths.
 
-
-def _tokenize(pattern: str) -> list[str]:
-    """Split `a[b-d]*` into `a`, `[b-d]`, `*`. An unclosed bracket is an ordinary character."""
-    tokens: list[str] = []
-    place = 0
-    while place < len(pattern):
-        closing = pattern.find("]", place + (3 if pattern[place + 1 : place + 2] in ("!", "^") else 2))
-        end = closing + 1 if pattern[place] == "[" and closing > 0 else place + 1
-        tokens.append(pattern[place:end])
-        place = end
-    return tokens
-
-
-def _is_character_match(character: str, token: str) -> bool:
-    if len(token) == 1:
-        return token in ("?", character)
-    inner = token[1:-1]
-    negated = inner[:1] in ("!", "^")
-    return _is_in_class(character, inner[1:] if negated else inner) != negated
-
-
-def _is_in_class(character: str, inner: str) -> bool:
-    place = 0
-    while place < len(inner):
-        if inner[place + 1 : place + 2] == "-" and place + 2 < len(inner):
-            if inner[place] <= character <= inner[place + 2]:
-                return True
-            place += 3
-        else:
-            if inner[place] == character:
-                return True
-            place += 1
-    return False
-
-
-def _is_match(
-    items: Sequence[str], wanted: Sequence[_Item], anything: Callable[[_Item], bool], fits: Callable[[str, _Item], bool]
-) -> bool:
-    """Whether a sequence matches a pattern with wildcards for any number of items.
-
-    Only the last wildcard is retried, so the time is at most the product of the lengths.
+    The expressions of `fnmatch` never backtrack.
     """
     at = want = 0
     star = -1
     resumed = 0
-    while at < len(items):
-        if want < len(wanted) and anything(wanted[want]):
+    while at < len(names):
+        part = wanted[want] if want < len(wanted) else None
+        if want < len(wanted) and part is None:
             star, resumed = want, at
             want += 1
-        elif want < len(wanted) and fits(items[at], wanted[want]):
+        elif part is not None and part.match(names[at]):
             at += 1
             want += 1
         elif star >= 0:
@@ -340,7 +304,7 @@ def _is_match(
             at, want = resumed, star + 1
         else:
             return False
-    return all(anything(rest) for rest in wanted[want:])
+    return not any(wanted[want:])
 
 
 MAX_DEPTH = 64

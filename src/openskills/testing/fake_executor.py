@@ -57,15 +57,17 @@ class FakeProcess(CapturedProcess):
         self._run = run
         self._replies = list(run.replies)
         self._input = command.input_open or command.terminal is not None
+        timeout = command.limits.timeout
+        detail = f"it did not end within {timeout:g} seconds"
         loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(command.limits.timeout, self._on_timeout, command.limits.timeout)
+        self._deadline = loop.call_later(timeout, self._end, _TERMINATED, EndReason.TIMED_OUT, detail)
         self.terminal = command.terminal
         self.written = b""
         self._emit(OutputStream.STDOUT, run.stdout)
         self._emit(OutputStream.STDERR, run.stderr)
         self._receive(command.stdin)
         if not self._input:
-            self._on_end_of_input()
+            self._replies.clear()
         self._end_when_done()
 
     async def write(self, data: bytes) -> int:
@@ -82,7 +84,7 @@ class FakeProcess(CapturedProcess):
         """See `Process.close_input`."""
         if self._input:
             self._input = self.terminal is not None
-            self._on_end_of_input()
+            self._replies.clear()
             self._end_when_done()
 
     async def is_waiting(self) -> bool:
@@ -110,15 +112,9 @@ class FakeProcess(CapturedProcess):
     def _emit(self, stream: OutputStream, data: bytes) -> None:
         self._add_output(OutputStream.STDOUT if self.terminal else stream, data)
 
-    def _on_end_of_input(self) -> None:
-        self._replies.clear()
-
     def _end_when_done(self) -> None:
         if not self._replies and not self._run.forever:
             self._end(self._run.exit_code, self._run.ending, self._run.detail)
-
-    def _on_timeout(self, timeout: float) -> None:
-        self._end(_TERMINATED, EndReason.TIMED_OUT, f"it did not end within {timeout:g} seconds")
 
     def _end(self, code: int, ending: EndReason, detail: str) -> None:
         if self._ended.done():

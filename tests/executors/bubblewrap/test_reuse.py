@@ -4,6 +4,7 @@ import os
 import signal
 import weakref
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -262,7 +263,7 @@ async def test_there_is_room_for_so_many_and_the_one_that_waited_longest_goes(tm
 async def one_that_waits(backend: SandboxBackend, room: IdleSandboxes, place: WorkspaceDirectory) -> SandboxPool:
     """The sandboxes of a new workspace, of which one waits in this room."""
     launcher = await backend.attach(place)
-    kept = SandboxPool(launcher._launch_as_init, launcher.root, room)
+    kept = SandboxPool(partial(launcher._launch_in_own_sandbox, first=True), launcher.root, room)
     for _ in range(2):
         kept.prepare("a kind", Command(("true",)), {})
     assert await eventually(lambda: kept.idle_count == 1)

@@ -4,11 +4,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from openskills.executors.bubblewrap.selftest import PROGRAM
 
 
-def found_bare(tmp_path: Path, port: int) -> dict[str, str]:
+def found_bare(tmp_path: Path, port: int) -> dict[str, Any]:
     """What the probes find where nothing isolates: each must be able to succeed, or it proves nothing."""
     (tmp_path / "secret").write_text("x")
     about = {
@@ -17,6 +18,7 @@ def found_bare(tmp_path: Path, port: int) -> dict[str, str]:
         "secrets": [str(tmp_path / "secret"), str(tmp_path / "missing")],
         "writable": [str(tmp_path)],
         "closed": [str(tmp_path), str(tmp_path / "missing")],
+        "skills": str(tmp_path),
         "variables": ["LC_CTYPE"],
     }
     argv = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(about)]
@@ -34,4 +36,6 @@ def test_every_probe_succeeds_where_nothing_isolates(tmp_path: Path) -> None:
     assert found["loopback of the host"] == found["datagrams"] == found["unix sockets"] == "done"
     assert found["signals to the host"] == "done"
     assert (found["system call filter"], found["processes"]) == ("0", "many")
+    assert found["skills_read_only"] is False
+    assert "lo" in found["interfaces"]
     assert list(tmp_path.iterdir()) == [tmp_path / "secret"]

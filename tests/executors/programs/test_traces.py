@@ -123,15 +123,18 @@ COMPARISON = """
 import os, resource, socket, sys
 sys.path[:0] = [sys.argv[1]]
 import traces as program
-from traces import surroundings
-before = surroundings()
-assert before == surroundings()
+# As where something is mounted below it.
+os.makedirs("/tmp/first/place")
+traces = program.Traces(None)
+assert traces.undone()
 exec(sys.argv[2])
-print(before == surroundings())
+print(traces.undone())
 """
 ACL = "struct.pack('<I', 2) + b''.join(struct.pack('<HHI', tag, 0, 2**32 - 1) for tag in (1, 4, 32))"
 LEFT = {
     "nothing": ("open('/tmp/x', 'w').close(); os.unlink('/tmp/x')", "True"),
+    "a file": ("open('/tmp/x', 'w').close()", "False"),
+    "a file in a directory that was there": ("open('/tmp/first/place/x', 'w').close()", "False"),
     "a mode": ("os.chmod('/dev/shm', 0o700)", "False"),
     "an attribute": (f"import struct; os.setxattr('/tmp', 'system.posix_acl_default', {ACL})", "False"),
     "a limit": ("resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))", "False"),

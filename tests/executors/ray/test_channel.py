@@ -15,8 +15,8 @@ from openskills.executors.ray.channel import (
     Channel,
     ChannelClosed,
     Reply,
-    accept_channel,
-    open_channel,
+    check_driver,
+    connect,
 )
 
 TOKEN = b"t" * 32
@@ -35,7 +35,8 @@ async def serving() -> AsyncGenerator[tuple[int, list[Channel | None]]]:
     accepted: list[Channel | None] = []
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        accepted.append(await accept_channel(reader, writer, TOKEN, answer, timeout=30))
+        is_driver = await check_driver(reader, writer, TOKEN)
+        accepted.append(Channel(reader, writer, handler=answer, timeout=30) if is_driver else None)
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     try:
@@ -47,21 +48,13 @@ async def serving() -> AsyncGenerator[tuple[int, list[Channel | None]]]:
                 channel.close()
 
 
-async def connect(port: int, token: bytes = TOKEN) -> Channel:
-    return await open_channel(
-        "127.0.0.1",
-        port,
-        token,
-        on_event=lambda _name, _value, _body: None,
-        on_close=lambda _: None,
-        timeout=30,
-        connect_timeout=10,
-    )
+async def open_channel(port: int, token: bytes = TOKEN) -> Channel:
+    return Channel(*await connect("127.0.0.1", port, token, timeout=10), timeout=30)
 
 
 async def test_requests_are_answered_out_of_order_with_any_bytes_and_their_errors() -> None:
     async with serving() as (port, _):
-        channel = await connect(port)
+        channel = await open_channel(port)
         waiting = asyncio.ensure_future(channel.call("wait", {}))
         large = bytes(range(256)) * (3 * PIECE_BYTES // 256) + b"rest"
         assert await channel.call("echo", {"path": "\udcff"}, large) == ({"name": "echo", "path": "\udcff"}, large)
@@ -76,7 +69,7 @@ async def test_requests_are_answered_out_of_order_with_any_bytes_and_their_error
 
 async def test_requests_that_are_cancelled_while_they_are_sent_leave_nothing_on_the_other_side() -> None:
     async with serving() as (port, accepted):
-        channel = await connect(port)
+        channel = await open_channel(port)
         # More than the system buffers, so that it cannot leave at once; and more rounds than may arrive together.
         large = bytes(16 * 1024 * 1024)
         for _ in range(70):
@@ -94,7 +87,7 @@ async def test_requests_that_are_cancelled_while_they_are_sent_leave_nothing_on_
 async def test_a_driver_with_another_token_is_not_heard() -> None:
     async with serving() as (port, accepted):
         with pytest.raises(ChannelClosed, match="cannot connect"):
-            await connect(port, b"x" * 32)
+            await open_channel(port, b"x" * 32)
         assert accepted == [None]
 
 
@@ -107,7 +100,7 @@ async def test_a_node_with_another_token_is_not_trusted() -> None:
     server = await asyncio.start_server(pretend, "127.0.0.1", 0)
     try:
         with pytest.raises(ChannelClosed, match="does not know the token"):
-            await connect(server.sockets[0].getsockname()[1])
+            await open_channel(server.sockets[0].getsockname()[1])
     finally:
         server.close()
 
@@ -126,7 +119,7 @@ async def test_a_node_with_another_token_is_not_trusted() -> None:
 )
 async def test_an_invalid_message_ends_the_connection(frame: bytes) -> None:
     async with serving() as (port, accepted):
-        channel = await connect(port)
+        channel = await open_channel(port)
         writer = channel._writer  # pyright: ignore[reportPrivateUsage]
         waiting = asyncio.ensure_future(channel.call("wait", {}))
         await asyncio.sleep(0)

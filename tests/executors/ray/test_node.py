@@ -2,8 +2,10 @@
 
 import asyncio
 import shutil
+from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,14 +14,15 @@ from openskills.errors import ExecutorUnavailable, ForbiddenPath, InvalidArgumen
 from openskills.executors import Command, RunRequest
 from openskills.executors.commands import CommandRules, open_command_runner
 from openskills.executors.package_index import PackageIndex
-from openskills.executors.ray.client import RemoteWorkspace
+from openskills.executors.ray.client import RemoteWorkspace, send_content
 from openskills.executors.ray.executor import RayOptions
 from openskills.executors.ray.node import SkillUploads
 from openskills.executors.requests import InstallMode, PackageOptions
+from openskills.executors.spec import MIB
 from openskills.executors.staging.packages import PackageSet
 from openskills.executors.staging.snapshots import SnapshotStore
 from openskills.telemetry.metrics import counters
-from openskills.testing.checks import read_content
+from openskills.testing.checks import EndlessContent, read_content
 from openskills.testing.executor import GROUPS, check_executor
 from tests.conftest import RequireProgram
 from tests.executors.ray.nodes import move_away, plain_cluster
@@ -310,3 +313,34 @@ async def test_what_a_command_wrote_until_its_workspace_was_closed_is_saved(tmp_
             again = await executor.open("closed")
             assert again.node != workspace.node
             assert await read_content(again, "work/late") == b"written\n"
+
+
+@pytest.mark.parametrize("what", ["write", "open", "import"])
+async def test_what_is_cancelled_while_it_begins_does_not_keep_a_node_from_draining(tmp_path: Path, what: str) -> None:
+    options = RayOptions(executor="local", lease=1.0, checkpoint_delay=0.05)
+    async with plain_cluster(tmp_path, options, nodes=2) as cluster:
+        cluster.settings = replace(cluster.settings, storage=str(tmp_path / "storage"))
+        async with cluster.executor() as executor:
+            workspace = await executor.open("cancelled")
+            await workspace.write("work/file", bytes(3 * MIB))
+
+            def begin() -> Coroutine[Any, Any, object]:
+                if what == "open":
+                    return read_content(workspace, "work/file")
+                if what == "write":
+                    return workspace.write("work/other", EndlessContent())
+                # As when files are restored.
+                return send_content(workspace.attachment, "import_begin", {}, EndlessContent())
+
+            for steps in range(8):
+                beginning = asyncio.ensure_future(begin())
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                beginning.cancel()
+                await asyncio.wait([beginning])
+                assert beginning.cancelled()
+            before = workspace.node
+            await executor.drain(before)
+            async with asyncio.timeout(20):
+                while workspace.node == before:
+                    await asyncio.sleep(0.02)

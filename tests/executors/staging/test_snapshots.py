@@ -308,11 +308,11 @@ def test_a_file_that_grew_beyond_the_limit_is_refused(tmp_path: Path) -> None:
         copy_entries(str(folder), items, tmp_path / "copy")
 
 
-ITEMS = [
+ITEMS = (
     SnapshotEntry("a\udcff\n", SnapshotEntryKind.FILE, (1, 2, 3, 4, 5)),
     SnapshotEntry("b", SnapshotEntryKind.EXCLUDED, (6,), "why"),
     SnapshotEntry("c", SnapshotEntryKind.LINK, (7,), target="../d\udcff"),
-]
+)
 RECORD = SnapshotRecord(ITEMS, "d", 1, 2, True)
 
 

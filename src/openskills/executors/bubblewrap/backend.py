@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shutil import which
 
@@ -206,14 +207,14 @@ class SandboxBackend:
         workspaces: Path | None = None,
         kept: float = IDLE_SECONDS,
     ) -> None:
-        self._search_path = search_path
         self._workspaces = workspaces
         self._bwrap = bwrap
-        self._rules = rules
         self._kept = kept
         self._idle_sandboxes = IdleSandboxes()
         self._python = Interpreter.choose(python) or Interpreter.base()
         self._read_only = (Path(sys.base_prefix), *self._python.directories, *read_only)
+        links = {f"{LINKS}/{name}": target for name, target in self._python.links.items()}
+        self._make_tools = partial(SandboxTools, search_path, self._read_only, links=links, bwrap=bwrap, rules=rules)
         self._supervisors = SupervisorRegistry()
         self._checking = CrossLoopLock()
         self._tools: SandboxTools | None = None
@@ -272,10 +273,7 @@ class SandboxBackend:
 
     def _get_tools(self) -> SandboxTools:
         if self._tools is None:
-            links = {f"{LINKS}/{name}": target for name, target in self._python.links.items()}
-            self._tools = SandboxTools(
-                self._search_path, self._read_only, links=links, bwrap=self._bwrap, rules=self._rules
-            )
+            self._tools = self._make_tools()
         return self._tools
 
     async def _run_self_test(self, place: WorkspaceDirectory) -> None:
@@ -313,7 +311,8 @@ class SandboxLauncher:
         *,
         kept: float,
     ) -> None:
-        self._pool = SandboxPool(self._launch_as_init, profile.ROOT, idle_sandboxes, idle=kept) if kept > 0 else None
+        start_as_init = partial(self._launch_in_own_sandbox, first=True)
+        self._pool = SandboxPool(start_as_init, profile.ROOT, idle_sandboxes, idle=kept) if kept > 0 else None
         self._backend = backend
         self._tools = tools
         self._place = place
@@ -359,11 +358,6 @@ class SandboxLauncher:
         if skill is not None:
             found.append(os.stat(f"{SKILLS}/{skill}", dir_fd=self._tree, follow_symlinks=False))
         return tuple((status.st_dev, status.st_ino) for status in found)
-
-    async def _launch_as_init(
-        self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]
-    ) -> SupervisedProcess:
-        return await self._launch_in_own_sandbox(command, env, stdio, first=True)
 
     async def _launch_in_own_sandbox(
         self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int], *, first: bool = False
@@ -438,9 +432,7 @@ class SandboxLauncher:
             found[profile.FILTER] = self._tools.filter.open_reader()
             if len(command.argv) > profile.MAX_WORDS:
                 words = profile.to_words(command.argv, terminal=terminal)
-                found[profile.WORDS] = profile.create_memory_file(
-                    b"".join(word + b"\0" for word in profile.encode_words(words))
-                )
+                found[profile.WORDS] = profile.create_memory_file(profile.encode_options(words))
             yield found
         finally:
             for number, descriptor in found.items():

@@ -15,6 +15,7 @@ import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 from openskills.concurrency import CrossLoopLock, run_in_thread
@@ -297,7 +298,6 @@ class EtcCache:
 
     def __init__(self, more: EtcEntries) -> None:
         self._more = more
-        self._entries: EtcEntries | None = None
         self._held: dict[Path, int] = {}
         self._replaced: list[int] = []
         self._opening = CrossLoopLock()
@@ -313,9 +313,7 @@ class EtcCache:
         async with self._opening:
             found = self._held.get(store)
             if found is None or _is_gone(found):
-                self._held[store] = await run_in_thread(
-                    lambda: EtcStore(store).open(self._load_entries()), undo=os.close
-                )
+                self._held[store] = await run_in_thread(lambda: EtcStore(store).open(self._entries), undo=os.close)
                 if found is not None:
                     # A caller may be about to use it.
                     self._replaced.append(found)
@@ -328,10 +326,9 @@ class EtcCache:
         self._held.clear()
         self._replaced.clear()
 
-    def _load_entries(self) -> EtcEntries:
-        if self._entries is None:
-            self._entries = collect_etc_entries(self._more)
-        return self._entries
+    @cached_property
+    def _entries(self) -> EtcEntries:
+        return collect_etc_entries(self._more)
 
 
 def _is_gone(descriptor: int) -> bool:

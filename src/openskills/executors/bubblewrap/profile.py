@@ -9,8 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from openskills.errors import InvalidArgument
-from openskills.executors.spec import MIB, SKILLS
+from openskills.executors.spec import MIB, SKILLS, encode_text
 from openskills.executors.supervisor import MARKER_VARIABLE
 from openskills.filesystem import write_all
 
@@ -109,29 +108,12 @@ def build_command_options(
 
 def encode_options(options: Sequence[str]) -> bytes:
     """Encode options for `bwrap --args`; raises `InvalidArgument` for a NUL byte or lone surrogate."""
-    (data,) = _to_bytes(["".join(f"{option}\0" for option in options)])
-    if data.count(b"\0") != len(options):
-        raise _nul_error()
-    return data
+    return b"".join(word + b"\0" for word in encode_words(options))
 
 
 def encode_words(texts: Sequence[str]) -> list[bytes]:
     """Encode words of a command line; raises `InvalidArgument` for a NUL byte or lone surrogate."""
-    found = _to_bytes(texts)
-    if any(b"\0" in word for word in found):
-        raise _nul_error()
-    return found
-
-
-def _to_bytes(texts: Sequence[str]) -> list[bytes]:
-    try:
-        return [os.fsencode(text) for text in texts]
-    except UnicodeEncodeError:
-        raise InvalidArgument("command", "contains a lone surrogate") from None
-
-
-def _nul_error() -> InvalidArgument:
-    return InvalidArgument("command", "contains a NUL byte")
+    return [encode_text(text, "command", "") for text in texts]
 
 
 def build_command_line(

@@ -79,15 +79,12 @@ class _SandboxClient(InnerSupervisor):
         super().__init__(connection, process)
         self._serving: asyncio.Future[None] = self._loop.create_future()
 
-    async def wait_until_ready(self) -> None:
-        """Wait until it can start commands; raises `ExecutorUnavailable` if it ends before."""
-        async with asyncio.timeout(_START_TIMEOUT):
-            await self._serving
-
-    def send_program(self, program: bytes) -> None:
-        """Send the program, before any message."""
+    async def load(self, program: bytes) -> None:
+        """Send the program, and wait until it can start commands; raises `ExecutorUnavailable` if it ends before."""
         self._unsent.append((bytearray(program), []))
         self._flush()
+        async with asyncio.timeout(_START_TIMEOUT):
+            await self._serving
 
     def _on_serving(self, pid: int) -> None:
         del pid
@@ -257,8 +254,7 @@ class SandboxPool:
             raise
         line = _SandboxClient(ours, process)
         try:
-            line.send_program(load_supervisor_program())
-            await line.wait_until_ready()
+            await line.load(load_supervisor_program())
         except BaseException:
             await line.close()
             process.signal(signal.SIGKILL)

@@ -210,10 +210,8 @@ def _build_steps(machine: _FilterMachine, namespaces: bool) -> list[_FilterStep]
     if machine.has_x32:
         steps.append(_FilterStep(_IF_AT_LEAST, _X32, "kill"))
     denied = {**_DENIED, **({} if namespaces else _SHARED)}
-    for numbers in denied.values():
-        number = numbers[column]
-        if number is not None:
-            steps.append(_FilterStep(_IF_EQUAL, number, "refuse"))
+    numbers = (numbers[column] for numbers in denied.values())
+    steps += [_FilterStep(_IF_EQUAL, number, "refuse") for number in numbers if number is not None]
     steps += [
         _FilterStep(_IF_EQUAL, numbers[column], "absent") for name, numbers in _ABSENT.items() if name not in denied
     ]
@@ -226,12 +224,10 @@ def _build_steps(machine: _FilterMachine, namespaces: bool) -> list[_FilterStep]
     # A program with a set-id bit would run as the owner of the workspace for whoever finds it there.
     mode = _FilterStep(_IF_ANY_BIT, _SET_ID_BITS, "refuse", "allow")
     for *numbers, place in _MODES.values():
-        if (number := numbers[column]) is not None:
-            steps += _match_call(number, [_load_argument(place), mode])
+        steps += _match_call(numbers[column], [_load_argument(place), mode])
     for *numbers, place in _OPENS.values():
-        if (number := numbers[column]) is not None:
-            flags = [_load_argument(place), _FilterStep(_IF_ANY_BIT, _CREATES, "", "allow")]
-            steps += _match_call(number, [*flags, _load_argument(place + 1), mode])
+        flags = [_load_argument(place), _FilterStep(_IF_ANY_BIT, _CREATES, "", "allow")]
+        steps += _match_call(numbers[column], [*flags, _load_argument(place + 1), mode])
     # Socket buffers are kernel memory, which is not charged to any process.
     options = [_load_argument(1), _FilterStep(_IF_EQUAL, _SOL_SOCKET, "", "allow"), _load_argument(2)]
     steps += _match_call(_SETSOCKOPT[column], [*options, *_match_any(_BUFFERS, "refuse", "allow")])
@@ -266,8 +262,10 @@ def _match_any(values: Sequence[int], inside: str, outside: str) -> list[_Filter
     return [*(_FilterStep(_IF_EQUAL, value, inside) for value in others), _FilterStep(_IF_EQUAL, last, inside, outside)]
 
 
-def _match_call(number: int, body: Sequence[_FilterStep]) -> list[_FilterStep]:
-    """Steps for one call only; each path through them must end in a label."""
+def _match_call(number: int | None, body: Sequence[_FilterStep]) -> list[_FilterStep]:
+    """Steps for one call only, if the machine has it; each path through them must end in a label."""
+    if number is None:
+        return []
     after = f"after {number}"
     return [_FilterStep(_IF_EQUAL, number, "", after), *body, _FilterStep(_LOAD, _NUMBER, label=after)]
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -74,10 +75,11 @@ async def check_isolation(
     name: str,
     *,
     python: str = os.path.realpath(sys.executable),
-) -> None:
-    """Run the probes; raises `ExecutorUnavailable` with unexpected findings, or the reason why they did not run.
+) -> Mapping[str, Any]:
+    """Run the probes and return what they found.
 
-    `advice` returns the suggested fix for a problem. `python` is the interpreter inside.
+    Raises `ExecutorUnavailable` with unexpected findings, or the reason why the probes did not run. `advice` returns
+    the suggested fix for a problem. `python` is the interpreter inside.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         about = _build_probe_input(launcher, place, listener.getsockname()[1])
@@ -90,6 +92,7 @@ async def check_isolation(
     if wrong:
         what = "; ".join(f"{probe}: {finding or 'none'}" for probe, finding in wrong.items())
         raise ExecutorUnavailable(f"{name} does not isolate on this machine ({what}); nothing is run. {advice(what)}")
+    return found
 
 
 def _build_probe_input(launcher: Launcher, place: WorkspaceDirectory, port: int) -> dict[str, object]:
@@ -101,6 +104,7 @@ def _build_probe_input(launcher: Launcher, place: WorkspaceDirectory, port: int)
         "port": port,
         "secrets": ["/etc/shadow", "/etc/sudoers", str(secret), *environ],
         "writable": [f"{launcher.root}/work", f"{launcher.root}/out", f"{launcher.root}/{SKILLS}/{_SKILL}"],
+        "skills": f"{launcher.root}/{SKILLS}",
         "closed": ["/", "/etc", "/usr", "/dev", f"{launcher.root}/{SKILLS}", f"{launcher.root}/{SKILLS}/{_OTHER}"],
     }
 
@@ -133,8 +137,7 @@ async def _run_probes(
     command = Command((python,), skill=_SKILL, cwd=f"{SKILLS}/{_SKILL}", limits=_LIMITS)
     env = build_environment(launcher.root, command, path=launcher.path, home=launcher.home)
     about["variables"] = [*env, *_ALLOWED]
-    argv = (python, "-I", "-S", PROGRAM.name, json.dumps(about))
-    command = Command(argv, skill=_SKILL, cwd=command.cwd, limits=_LIMITS)
+    command = replace(command, argv=(python, "-I", "-S", PROGRAM.name, json.dumps(about)))
     try:
         process = await HostProcess.start(command, lambda stdio: launcher.launch(command, env, stdio))
         ended = await process.wait()

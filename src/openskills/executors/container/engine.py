@@ -4,9 +4,8 @@ The `docker` package is only imported here, when an engine is first used.
 """
 
 import socket
-import struct
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
@@ -29,9 +28,7 @@ class ContainerEngine:
         self.address = address or DEFAULT_ADDRESS
         source = "the default socket" if address is None else "from DOCKER_HOST or the option `engine`"
         hint = f"the address is {source}; start the engine, check that this user may use it (group docker), or set "
-        with _translate_docker_errors(
-            f"the container engine at {self.address} does not respond", f"{hint}DOCKER_HOST to another address"
-        ):
+        with self._translate_errors("does not respond", f"{hint}DOCKER_HOST to another address"):
             self._api = _connect(self.address)
 
     def close(self) -> None:
@@ -133,8 +130,18 @@ class ContainerEngine:
 
     @contextmanager
     def _translate_errors(self, what: str, hint: str = "") -> Generator[None]:
-        with _translate_docker_errors(f"the container engine at {self.address} {what}", hint):
+        """Translate errors of the package and its libraries to `ExecutorUnavailable` with the HTTP `status`."""
+        try:
+            from docker import errors
+            from requests import RequestException
+        except ImportError:
+            raise MissingExtra("docker", "the container executor") from None
+        try:
             yield
+        except (errors.DockerException, RequestException, OSError) as error:
+            reason = getattr(error, "explanation", None) or error
+            message = f"the container engine at {self.address} {what}: {reason}{hint and '; '}{hint}"
+            raise ExecutorUnavailable(message, status=getattr(error, "status_code", None)) from None
 
 
 def _connect(address: str) -> Any:
@@ -148,29 +155,11 @@ def _connect(address: str) -> Any:
     return docker.APIClient(base_url=address, version="auto", timeout=_TIMEOUT)
 
 
-@contextmanager
-def _translate_docker_errors(what: str, hint: str) -> Generator[None]:
-    """Translate errors of the package and its libraries to `ExecutorUnavailable` with the HTTP `status`."""
-    try:
-        from docker import errors
-        from requests import RequestException
-    except ImportError:
-        raise MissingExtra("docker", "the container executor") from None
-    try:
-        yield
-    except (errors.DockerException, RequestException, OSError) as error:
-        reason = getattr(error, "explanation", None) or error
-        status = getattr(error, "status_code", None)
-        raise ExecutorUnavailable(f"{what}: {reason}" + (f"; {hint}" if hint else ""), status=status) from None
-
-
 def _find_status(error: ExecutorUnavailable) -> object:
     return error.details.get("status")
 
 
-_HEADER = struct.Struct(">BxxxI")
 _NAMES = {1: "stdout", 2: "stderr"}
-_CHUNK = 64 * 1024
 
 ContainerOutputCallback = Callable[[str, bytes], bool]
 """Called with the name of a stream and its data; returns whether to continue."""
@@ -230,20 +219,12 @@ def _write_input(stream: socket.socket, data: bytes) -> None:
 
 def _forward_output(stream: socket.socket, hear: ContainerOutputCallback) -> bool:
     """Forward output until the container has ended; false if the callback stopped before."""
-    unread = bytearray()
-    while True:
-        try:
-            data = stream.recv(_CHUNK)
-        except OSError:
-            return True
-        if not data:
-            return True
-        unread += data
-        while len(unread) >= _HEADER.size:
-            number, length = _HEADER.unpack_from(unread)
-            end = _HEADER.size + length
-            if len(unread) < end:
-                break
-            if number in _NAMES and not hear(_NAMES[number], bytes(unread[_HEADER.size : end])):
+    from docker.utils import socket as docker_socket
+
+    frames: Iterator[tuple[int, bytes]] = cast("Any", docker_socket).frames_iter_no_tty(stream)
+    # A connection that is reset has ended.
+    with suppress(OSError):
+        for number, data in frames:
+            if number in _NAMES and not hear(_NAMES[number], data):
                 return False
-            del unread[:end]
+    return True

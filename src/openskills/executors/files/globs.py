@@ -9,7 +9,9 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import translate
 from functools import lru_cache
+from glob import escape
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -81,6 +83,7 @@ MAX_SEGMENTS = 64
 MAX_PATTERNS = 256
 
 _ANY_DIRECTORIES = "**"
+_RANGE = re.compile("(.)-(.)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +104,10 @@ class _GlobSegment:
 
 
 class _GlobToken(NamedTuple):
-    """A literal character (`kind` is empty) or a wildcard: `*`, `?`, or `[` for a class."""
+    """A literal character (`kind` is empty) or a wildcard: `*`, `?`, or `[` for a class. `text` is for `fnmatch`."""
 
     kind: str
-    regex: str
+    text: str
     char: str = ""
 
 
@@ -240,25 +243,12 @@ def _parse_segment(part: str, pattern: str, field: str) -> _GlobSegment:
         return _GlobSegment(test=lambda _: True)
     tokens = list(_tokenize(part, pattern, field))
     if any(token.kind for token in tokens):
-        return _GlobSegment(test=re.compile(_build_regex(tokens), re.DOTALL).fullmatch)
+        # An expression that never backtracks.
+        return _GlobSegment(test=re.compile(translate("".join(token.text for token in tokens))).match)
     name = "".join(token.char for token in tokens)
     if name in (".", ".."):
         raise ForbiddenPath(f"{field}: {pattern!r} leaves the workspace with '..'")
     return _GlobSegment(literal=name)
-
-
-def _build_regex(tokens: Sequence[_GlobToken]) -> str:
-    """A regular expression that never backtracks: between two stars the first match is as good as any other."""
-    pieces = [""]
-    for token in tokens:
-        if token.kind == "*":
-            pieces.append("")
-        else:
-            pieces[-1] += token.regex
-    if len(pieces) == 1:
-        return pieces[0]
-    first, *middle, last = pieces
-    return first + "".join(f"(?>.*?{piece})" for piece in middle if piece) + f".*{last}"
 
 
 def _tokenize(part: str, pattern: str, field: str) -> Iterator[_GlobToken]:
@@ -273,30 +263,22 @@ def _tokenize(part: str, pattern: str, field: str) -> Iterator[_GlobToken]:
             yield _GlobToken("[", _parse_character_class(part[place + 1 : end], pattern, field))
             place = end
         elif char in "*?":
-            yield _GlobToken(char, ".")
+            yield _GlobToken(char, char)
         else:
             if char == "\\":
                 place += 1
                 if place == len(part):
                     raise InvalidArgument(field, f"{pattern!r} has a trailing backslash; remove it")
-            yield _GlobToken("", re.escape(part[place]), part[place])
+            yield _GlobToken("", escape(part[place]), part[place])
         place += 1
 
 
 def _parse_character_class(inside: str, pattern: str, field: str) -> str:
     negated = inside[:1] in ("!", "^")
     body = inside[1:] if negated else inside
-    found, place = "", 0
-    while place < len(body):
-        first = last = body[place]
-        if body[place + 1 : place + 2] == "-" and place + 2 < len(body):
-            last = body[place + 2]
-            place += 2
-        if first > last:
-            raise InvalidArgument(field, f"{pattern!r} has the invalid range [{inside}]; use one such as [a-z]")
-        found += re.escape(first) if first == last else f"{re.escape(first)}-{re.escape(last)}"
-        place += 1
-    return f"[{'^' if negated else ''}{found}]"
+    if any(first > last for first, last in _RANGE.findall(body)):
+        raise InvalidArgument(field, f"{pattern!r} has the invalid range [{inside}]; use one such as [a-z]")
+    return f"[{'!' if negated else ''}{body}]"
 
 
 def _expand_recursive(segments: Sequence[_GlobSegment | None], places: Sequence[int]) -> tuple[int, ...]:

@@ -224,23 +224,15 @@ class ProxyPeer:
         self.writer.transport.abort()
 
 
-class IdleClock:
-    """The idle timeout of one connection, for both directions together."""
-
-    def __init__(self, clock: asyncio.Timeout, idle: float) -> None:
-        self._clock = clock
-        self._idle = idle
-
-    def restart(self) -> None:
-        """Restart it, because bytes were relayed."""
-        self._clock.reschedule(asyncio.get_running_loop().time() + self._idle)
+RestartClock = Callable[[], None]
+"""Restarts the idle timeout of one connection, which is for both directions together, because bytes were relayed."""
 
 
-async def relay_tunnel(client: ProxyPeer, server: ProxyPeer, clock: IdleClock) -> None:
+async def relay_tunnel(client: ProxyPeer, server: ProxyPeer, restart: RestartClock) -> None:
     """Relay both directions until both have ended; each may end before the other."""
     client.answered = True
-    await _relay_chunk(_ESTABLISHED, client.writer, clock)
-    works = (_relay_all(client.reader, server.writer, clock), _relay_all(server.reader, client.writer, clock))
+    await _relay_chunk(_ESTABLISHED, client.writer, restart)
+    works = (_relay_all(client.reader, server.writer, restart), _relay_all(server.reader, client.writer, restart))
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.gather(*tasks)
@@ -248,11 +240,11 @@ async def relay_tunnel(client: ProxyPeer, server: ProxyPeer, clock: IdleClock) -
         await _cancel_all(*tasks)
 
 
-async def relay_exchange(request: ProxyRequest, client: ProxyPeer, server: ProxyPeer, clock: IdleClock) -> None:
+async def relay_exchange(request: ProxyRequest, client: ProxyPeer, server: ProxyPeer, restart: RestartClock) -> None:
     """Relay one request and its response. Anything that the client sends after the request is dropped."""
     server.writer.write(request.build_forward_head())
-    sending = asyncio.ensure_future(_relay_body(request.length, client.reader, server.writer, clock))
-    answering = asyncio.ensure_future(_relay_response(server.reader, client, clock))
+    sending = asyncio.ensure_future(_relay_body(request.length, client.reader, server.writer, restart))
+    answering = asyncio.ensure_future(_relay_response(server.reader, client, restart))
     try:
         await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
         # A server may respond before it has read everything, and reject the rest.
@@ -287,48 +279,48 @@ async def _cancel_all(*tasks: "asyncio.Future[None]") -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _relay_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clock: IdleClock) -> None:
+async def _relay_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, restart: RestartClock) -> None:
     while chunk := await reader.read(CHUNK):
-        await _relay_chunk(chunk, writer, clock)
+        await _relay_chunk(chunk, writer, restart)
     writer.write_eof()
 
 
-async def _relay_chunk(chunk: bytes, writer: asyncio.StreamWriter, clock: IdleClock) -> None:
-    clock.restart()
+async def _relay_chunk(chunk: bytes, writer: asyncio.StreamWriter, restart: RestartClock) -> None:
+    restart()
     writer.write(chunk)
     await writer.drain()
 
 
 async def _relay_body(
-    length: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clock: IdleClock
+    length: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, restart: RestartClock
 ) -> None:
     if length is not None:
-        await _relay_exactly(length, reader, writer, clock)
+        await _relay_exactly(length, reader, writer, restart)
         return
     while size := parse_chunk(await _read_until(reader, b"\r\n", MAX_HEAD)):
-        await _relay_chunk(b"%x\r\n" % size, writer, clock)
-        await _relay_exactly(size, reader, writer, clock)
+        await _relay_chunk(b"%x\r\n" % size, writer, restart)
+        await _relay_exactly(size, reader, writer, restart)
         if await reader.readexactly(2) != b"\r\n":
             raise ProxyRefusal(HTTPStatus.BAD_REQUEST, "a chunk of the body is longer than its size")
-        await _relay_chunk(b"\r\n", writer, clock)
+        await _relay_chunk(b"\r\n", writer, restart)
     # Trailers end with an empty line; they are not relayed.
     while await _read_until(reader, b"\r\n", MAX_HEAD) != b"\r\n":
         pass
-    await _relay_chunk(b"0\r\n\r\n", writer, clock)
+    await _relay_chunk(b"0\r\n\r\n", writer, restart)
 
 
 async def _relay_exactly(
-    length: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clock: IdleClock
+    length: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, restart: RestartClock
 ) -> None:
     while length:
         chunk = await reader.read(min(length, CHUNK))
         if not chunk:
             raise EOFError("the client disconnected in the middle of its request")
         length -= len(chunk)
-        await _relay_chunk(chunk, writer, clock)
+        await _relay_chunk(chunk, writer, restart)
 
 
-async def _relay_response(reader: asyncio.StreamReader, client: ProxyPeer, clock: IdleClock) -> None:
+async def _relay_response(reader: asyncio.StreamReader, client: ProxyPeer, restart: RestartClock) -> None:
     status = 100
     while status < 200:
         try:
@@ -340,8 +332,8 @@ async def _relay_response(reader: asyncio.StreamReader, client: ProxyPeer, clock
         if status == HTTPStatus.SWITCHING_PROTOCOLS:
             raise ProxyRefusal(HTTPStatus.BAD_GATEWAY, "unexpected protocol switch by the server")
         client.answered = True
-        await _relay_chunk(head, client.writer, clock)
-    await _relay_all(reader, client.writer, clock)
+        await _relay_chunk(head, client.writer, restart)
+    await _relay_all(reader, client.writer, restart)
 
 
 async def _read_until(
@@ -502,11 +494,15 @@ class FilteringProxy:
         idle = self._limits.idle_seconds
         try:
             async with asyncio.timeout(idle) as timeout:
-                clock = IdleClock(timeout, idle)
+                loop = asyncio.get_running_loop()
+
+                def restart() -> None:
+                    timeout.reschedule(loop.time() + idle)
+
                 if request.is_tunnel:
-                    await relay_tunnel(client, server, clock)
+                    await relay_tunnel(client, server, restart)
                 else:
-                    await relay_exchange(request, client, server, clock)
+                    await relay_exchange(request, client, server, restart)
             await server.close()
         except TimeoutError:
             target = format_host_port(request.host, request.port)

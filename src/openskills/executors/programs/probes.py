@@ -3,8 +3,8 @@
     python -I -S probes.py CONFIG
 
 CONFIG is a JSON object: `host` (its pid), `port` of a listener on its loopback interface, `secrets` (files that must
-not be readable), `writable` and `closed` (directories), `variables` (that the environment may contain). It prints a
-JSON object with a word for each probe, and imports nothing of ours.
+not be readable), `writable` and `closed` (directories), `skills` (the directory of staged skills), `variables` (that
+the environment may contain). It prints a JSON object with the finding of each probe, and imports nothing of ours.
 """
 
 import ctypes
@@ -20,6 +20,7 @@ from typing import Any
 _CLONE_NEWUSER = 0x10000000
 _VSOCK = 40
 _TINY = 1 << 30
+_ENGINES = ("/var/run/docker.sock", "/run/docker.sock", "/run/podman/podman.sock")
 
 
 def _get_error_name(error: OSError) -> str:
@@ -94,8 +95,20 @@ def _measure_shared_memory() -> str:
     return "small" if found.f_blocks * found.f_frsize < _TINY else "large"
 
 
-def probe(config: "dict[str, Any]") -> "dict[str, str]":
-    """The result of each probe, as a word."""
+def _is_read_only(path: str) -> bool:
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
+def _list_interfaces() -> "list[str]":
+    try:
+        with open("/proc/net/dev", encoding="ascii") as file:
+            return [line.partition(":")[0].strip() for line in file.read().splitlines()[2:]]
+    except OSError as error:
+        return [_get_error_name(error)]
+
+
+def probe(config: "dict[str, Any]") -> "dict[str, Any]":
+    """The result of each probe, mostly as a word."""
     pids = [name for name in os.listdir("/proc") if name.isdigit()]
     capabilities = any(int(_read_status(name), 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb"))
     return {
@@ -116,6 +129,10 @@ def probe(config: "dict[str, Any]") -> "dict[str, str]":
         "signals to the host": _try_action(os.kill, config["host"], 0),
         "processes": "few" if len(pids) < 8 else "many",
         "shared memory": _measure_shared_memory(),
+        "interfaces": _list_interfaces(),
+        "read_only": _is_read_only("/"),
+        "skills_read_only": _is_read_only(config["skills"]),
+        "engines": list(filter(os.path.exists, _ENGINES)),
         # Last, because it changes this process if it succeeds.
         "user namespaces": _create_namespace(),
     }

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 
 from openskills.executors.programs.supervisor import SupervisedCommand, SupervisorServer, serve
-from openskills.executors.programs.traces import PLACES, record_times, restore_times, surroundings
+from openskills.executors.programs.traces import Traces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ class SandboxSupervisor(SupervisorServer):
 
     def __init__(self, connection: "socket.socket", wakeups: int) -> None:
         super().__init__(connection, wakeups)
-        self._untouched = traces()
-        self._times = record_times()
+        self._traces = Traces(None)
         self._served = 0
 
     def _on_exit(
@@ -66,27 +65,11 @@ class SandboxSupervisor(SupervisorServer):
             os.kill(whom, message["number"])
 
     def _is_unchanged(self) -> bool:
-        found = traces()
-        if found is None or found != self._untouched or self._served >= _MAX_COMMANDS:
+        if self._served >= _MAX_COMMANDS or not self._traces.undone():
             return False
         # The CPU time limit of a command also applies to this process.
         soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
-        restore_times(self._times)
         return soft == resource.RLIM_INFINITY or time.process_time() <= soft * _SHARE_OF_TIME
-
-
-def traces() -> "tuple[object, ...] | None":
-    """What a command could have left for the next one; None if that is unknown."""
-    try:
-        return (*map(_is_empty, PLACES), *surroundings())
-    except (OSError, MemoryError):
-        return None
-
-
-def _is_empty(place: str) -> bool:
-    # One name is enough: there may be very many.
-    with os.scandir(place) as names:
-        return next(names, None) is None
 
 
 def _kill_all() -> bool:

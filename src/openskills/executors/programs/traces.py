@@ -51,71 +51,13 @@ def create_unshared_memory(size: int) -> mmap.mmap:
     return memory
 
 
-def surroundings() -> tuple[object, ...]:
-    """The state besides files and processes, to compare; raises `OSError` if it is unknown."""
-    return (_read_access(), *_read_system(_read_bytes))
-
-
 def _read_access() -> list[tuple[int, int, list[str]]]:
     """Modes, owners and attributes: a default ACL affects files that are created later."""
     return [(there.st_mode, there.st_uid, os.listxattr(path)) for path in _WRITABLE for there in [os.stat(path)]]
 
 
-def _read_system(read: Callable[[str], bytes]) -> tuple[object, ...]:
-    """The state of the kernel; `read` reads files of /proc."""
-    return (
-        # Ports and sockets stay in use for a while.
-        *(_parse_counts(read(path)) for path in _SOCKETS),
-        *map(read, _LISTED),
-        # The weight of the session, without its number.
-        read(_AUTOGROUP).partition(b"nice")[2],
-        # Processes can change these for others of the same user, and forks inherit them.
-        read(_LIMITS),
-        os.sched_getaffinity(0),
-        _syscall(_IOPRIO_GET, _IOPRIO_WHO_PROCESS, 0),
-        _read_schedule(),
-    )
-
-
-def _read_schedule() -> bytes:
-    """Policy, priority, niceness and utilisation clamps of this process."""
-    attributes = ctypes.create_string_buffer(_ATTRIBUTES_SIZE)
-    if _syscall(_SCHED_GETATTR, 0, attributes, _ATTRIBUTES_SIZE, 0):
-        raise OSError("sched_getattr failed")
-    return attributes.raw
-
-
-def record_times() -> dict[str, tuple[int, int]]:
-    """The times of the directories that commands may write to."""
-    return {place: _read_times(os.stat(place)) for place in _WRITABLE}
-
-
-def restore_times(times: dict[str, tuple[int, int]]) -> None:
-    """Set the times of directories to these; a command can set them to any value."""
-    for path, ns in times.items():
-        if _read_times(os.stat(path)) != ns:
-            with suppress(PermissionError):
-                # Where we are not allowed to, neither was the command, which has the same user.
-                os.utime(path, ns=ns)
-
-
 def _read_times(found: os.stat_result) -> tuple[int, int]:
     return found.st_atime_ns, found.st_mtime_ns
-
-
-def _parse_counts(text: bytes) -> tuple[bytes, ...]:
-    """The numbers of open and lingering sockets; the other numbers count the whole machine."""
-    words = text.split()
-    return tuple(after for word, after in zip(words, words[1:]) if word in _COUNTED)  # noqa: B905, RUF007
-
-
-def _read_bytes(path: str) -> bytes:
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read()
-    except FileNotFoundError:
-        # A kernel without IPv6, semaphores or groups.
-        return b""
 
 
 _CPU_MASK_SIZE = 1024
@@ -148,7 +90,7 @@ class _StateQueries:
         self._add(size, _PREAD, descriptor, None, size, 0)
 
     def add_schedule(self) -> None:
-        """How this process is scheduled: processors, input and output, and what `_read_schedule` reads."""
+        """Processors, and priorities of input and output; policy, priority, niceness and utilisation clamps."""
         self._add(_CPU_MASK_SIZE, _SCHED_GETAFFINITY, 0, _CPU_MASK_SIZE, None)
         self._add(0, _IOPRIO_GET, _IOPRIO_WHO_PROCESS, 0)
         self._add(_ATTRIBUTES_SIZE, _SCHED_GETATTR, 0, None, _ATTRIBUTES_SIZE, 0)
@@ -196,7 +138,7 @@ class _SocketCounts:
         ]
 
     def are_equal(self) -> bool:
-        """Whether the texts are the same, apart from the numbers that `_parse_counts` leaves out."""
+        """Whether the texts are the same, apart from the numbers that count the whole machine."""
         buffer = self._buffer
         for call, parts in self._calls:
             length = _syscall(*call)
@@ -212,7 +154,7 @@ class _SocketCounts:
 
 
 def _split_counts(text: bytes) -> list[bytes]:
-    """The text around the numbers that `_parse_counts` leaves out."""
+    """The text around the numbers that count the whole machine, not the open and lingering sockets of a sandbox."""
     lines = [line.split(b" ") for line in text.splitlines()]
     for words in lines:
         for at in range(1, len(words)):
@@ -230,9 +172,13 @@ _TICK_NS = 20_000_000
 
 
 class Traces:
-    """The initial state of a sandbox. `fork` forks this process, which is to keep nothing of a call in its memory."""
+    """The initial state of a sandbox. Raises `OSError` if it is unknown.
 
-    def __init__(self, fork: Callable[[], int] = os.fork) -> None:
+    `fork` forks this process, which is to keep nothing of a call in its memory, to remove new files; with None, new
+    files cannot be undone.
+    """
+
+    def __init__(self, fork: Callable[[], int] | None = os.fork) -> None:
         self._fork = fork
         self._first: dict[str, _FileState] = {}
         for place in PLACES:
@@ -243,7 +189,7 @@ class Traces:
         if time.time_ns() - newest < _TICK_NS:
             time.sleep(_TICK_NS / 1e9)
         directories = [path for path, (mode, *_) in self._first.items() if stat.S_ISDIR(mode)]
-        self._times = record_times() | {path: _read_times(os.stat(path)) for path in directories}
+        self._times = {path: _read_times(os.stat(path)) for path in (*_WRITABLE, *directories)}
         self._files: dict[str, int] = {}
         for path in (*_SOCKETS, *_LISTED, _AUTOGROUP, _LIMITS):
             # A kernel without IPv6, semaphores or groups.
@@ -256,6 +202,7 @@ class Traces:
         for path in dict.fromkeys((*self._times, *self._first)):
             self._stamps.add_path(path)
         self._system = _StateQueries()
+        # Processes can change limits and scheduling for others of the same user, and forks inherit them.
         for path in (*_LISTED, _AUTOGROUP, _LIMITS):
             if path in self._files:
                 self._system.add_file(self._files[path])
@@ -275,9 +222,12 @@ class Traces:
         try:
             is_changed = not self._stamps.are_equal()
             if is_changed:
-                if not self._remove_in_child():
+                if self._fork is None:
+                    if any(_has_new(place, self._first) for place in PLACES):
+                        return False
+                elif not self._remove_in_child(self._fork):
                     return False
-                restore_times(self._times)
+                self._restore_times()
                 self._stamps.record()
             # Equal stamps mean equal files, unless they were taken within the tick of a change.
             if is_changed or self._restored:
@@ -289,12 +239,20 @@ class Traces:
                 if not all(_read_state(path, os.lstat(path)) == state for path, state in self._first.items()):
                     return False
             return self._system.are_equal() and self._sockets.are_equal()
-        except OSError:
+        except (OSError, MemoryError):
             return False
 
-    def _remove_in_child(self) -> bool:
+    def _restore_times(self) -> None:
+        """Set the times of directories to the first ones; a command can set them to any value."""
+        for path, ns in self._times.items():
+            if _read_times(os.stat(path)) != ns:
+                with suppress(PermissionError):
+                    # Where we are not allowed to, neither was the command, which has the same user.
+                    os.utime(path, ns=ns)
+
+    def _remove_in_child(self, fork: Callable[[], int]) -> bool:
         """Remove new files in another process, because their names would stay in the memory of this one."""
-        pid = self._fork()
+        pid = fork()
         if pid == 0:
             failed = True
             try:
@@ -317,6 +275,19 @@ def _collect_files(directory: str, device: int, found: dict[str, _FileState]) ->
             found[path] = _read_state(path, there)
             if stat.S_ISDIR(there.st_mode):
                 _collect_files(path, device, found)
+
+
+def _has_new(directory: str, known: Container[str]) -> bool:
+    """Whether there is a file below a directory that is not in `known`. One is enough: there may be very many."""
+    device = os.stat(directory).st_dev
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            there = entry.stat(follow_symlinks=False)
+            if there.st_dev == device and entry.path not in known:
+                return True
+            if there.st_dev == device and stat.S_ISDIR(there.st_mode) and _has_new(entry.path, known):
+                return True
+    return False
 
 
 class _Remover:

@@ -14,8 +14,8 @@ import secrets
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, fields
-from pathlib import Path
+from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any, TypeAlias, cast
 
 from openskills import errors
@@ -27,19 +27,7 @@ from openskills.errors import (
     SkillError,
     TooManyRequests,
 )
-from openskills.executors.package_index import PackageIndex
-from openskills.executors.spec import (
-    CapturedOutput,
-    Command,
-    CommandResult,
-    EndReason,
-    FileInfo,
-    Limits,
-    PackageEnvironment,
-    TerminalSize,
-    WorkspaceListing,
-)
-from openskills.executors.staging.packages import PackageSet
+from openskills.executors.spec import CapturedOutput, CommandResult, build_reader, to_json
 
 _HEAD = struct.Struct(">BIII")
 _MORE = 1
@@ -55,11 +43,9 @@ _GREETING = b"openskills-node-1"
 _CANCEL_TIMEOUT = 5.0
 
 Reply: TypeAlias = tuple[Any, bytes]
-"""A JSON value and bytes."""
+"""A JSON value and bytes. It may contain dataclasses that consist of JSON values."""
 Handler: TypeAlias = Callable[[str, dict[str, Any], bytes], Awaitable[Reply]]
 """Answers a request: its name, arguments and bytes."""
-EventHandler: TypeAlias = Callable[[str, dict[str, Any], bytes], None]
-"""Called with each event of the other side."""
 
 
 class ChannelClosed(ExecutorUnavailable):
@@ -71,8 +57,7 @@ class WorkspaceMoved(ExecutorUnavailable):
 
 
 class Channel:
-    """One side of a connection. `handler` answers requests of the other side, `on_event` gets its events, `on_close`
-    is called with the reason when it ends.
+    """One side of a connection. `handler` answers requests of the other side.
 
     The connection is closed if nothing arrives for `timeout` seconds; both sides send a ping three times as often.
     """
@@ -83,15 +68,11 @@ class Channel:
         writer: asyncio.StreamWriter,
         *,
         handler: Handler | None = None,
-        on_event: EventHandler | None = None,
-        on_close: Callable[[str], None] | None = None,
-        timeout: float = 30.0,
+        timeout: float,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._handler = handler
-        self._on_event = on_event
-        self._on_close = on_close
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._last_id = 0
@@ -110,18 +91,11 @@ class Channel:
         """Whether nothing can be sent any more."""
         return self._is_closed or self._loop.is_closed()
 
-    async def call(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        body: bytes = b"",
-        *,
-        undo: Callable[[Any], None] | None = None,
-    ) -> Reply:
+    async def call(self, name: str, arguments: Mapping[str, Any], body: bytes = b"") -> Reply:
         """Send a request and wait for its reply; raises the error of the other side.
 
-        A cancelled call is cancelled there, too, before this returns. `undo` is called with the value of a reply that
-        comes nevertheless. Raises `ChannelClosed` if the connection ends.
+        A cancelled call is cancelled there, too, before this returns, unless it has been executed. Raises
+        `ChannelClosed` if the connection ends.
         """
         if self._is_closed:
             raise ChannelClosed(f"the connection to the node is closed{self.reason and ': '}{self.reason}")
@@ -139,8 +113,6 @@ class Channel:
                     self._write({"cancel": number}, b"")
                     # What was cancelled has ended when the caller continues, unless the node does not answer.
                     await asyncio.wait([reply], timeout=_CANCEL_TIMEOUT)
-                if undo is not None and reply.done() and reply.exception() is None:
-                    undo(reply.result()[0])
                 raise
         finally:
             del self._waiting[number]
@@ -188,8 +160,13 @@ class Channel:
         for reply in self._waiting.values():
             if not reply.done():
                 reply.set_exception(ChannelClosed(message))
-        if self._on_close is not None:
-            self._on_close(reason)
+        self._on_close(reason)
+
+    def _on_event(self, name: str, value: dict[str, Any], body: bytes) -> None:
+        """Called with each event of the other side."""
+
+    def _on_close(self, reason: str) -> None:
+        """Called when the connection has ended."""
 
     async def _run(self) -> None:
         reason = "the other side closed it"
@@ -233,8 +210,7 @@ class Channel:
             if (task := self._tasks.get(int(message["cancel"]))) is not None:
                 task.cancel()
         elif "event" in message:
-            if self._on_event is not None:
-                self._on_event(str(message["event"]), dict(message["value"]), body)
+            self._on_event(str(message["event"]), dict(message["value"]), body)
         elif "ping" in message:
             self._write({"pong": message["ping"]}, b"")
         elif "id" in message:
@@ -288,7 +264,7 @@ class Channel:
             raise
 
     def _write(self, header: Mapping[str, Any], body: bytes | memoryview, number: int = 0) -> None:
-        text = json.dumps(header, separators=(",", ":")).encode("ascii")
+        text = json.dumps(header, separators=(",", ":"), default=to_json).encode("ascii")
         if len(text) > MAX_HEADER:
             raise LimitExceeded(f"{len(text):,} bytes of arguments; the maximum through Ray is {MAX_HEADER:,}")
         self._writer.write(b"".join((_HEAD.pack(0, number, len(text), len(body)), text, body)))
@@ -313,20 +289,13 @@ class Channel:
             self._write({"ping": pings}, b"")
 
 
-async def open_channel(
-    host: str,
-    port: int,
-    token: bytes,
-    *,
-    on_event: EventHandler,
-    on_close: Callable[[str], None],
-    timeout: float,
-    connect_timeout: float,
-) -> Channel:
+async def connect(
+    host: str, port: int, token: bytes, *, timeout: float
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to a node and prove that both sides know its token. Raises `ChannelClosed`."""
     with ExitStack() as on_failure:
         try:
-            async with asyncio.timeout(connect_timeout):
+            async with asyncio.timeout(timeout):
                 reader, writer = await asyncio.open_connection(host, port)
                 on_failure.callback(writer.close)
                 await _greet(reader, writer, token, is_server=False)
@@ -334,20 +303,18 @@ async def open_channel(
             what = "timed out" if isinstance(error, TimeoutError) else str(error)
             raise ChannelClosed(f"cannot connect to the node at {host}:{port}: {what}") from None
         on_failure.pop_all()
-        return Channel(reader, writer, on_event=on_event, on_close=on_close, timeout=timeout)
+        return reader, writer
 
 
-async def accept_channel(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: bytes, handler: Handler, *, timeout: float
-) -> Channel | None:
-    """Accept a connection of a driver; None, and closed, if it does not prove that it knows the token in time."""
+async def check_driver(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: bytes) -> bool:
+    """Whether a driver proves in time that it knows the token; if not, its connection is closed."""
     try:
         async with asyncio.timeout(HANDSHAKE_TIMEOUT):
             await _greet(reader, writer, token, is_server=True)
     except (OSError, TimeoutError, asyncio.IncompleteReadError, ChannelClosed):
         writer.close()
-        return None
-    return Channel(reader, writer, handler=handler, timeout=timeout)
+        return False
+    return True
 
 
 async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: bytes, *, is_server: bool) -> None:
@@ -397,106 +364,16 @@ def error_from_json(value: Any) -> Exception:
     return ExecutorUnavailable(message)
 
 
-_COMMAND_FIELDS = tuple(field.name for field in fields(Command) if field.name != "stdin")
-
-
-def command_to_json(command: Command) -> dict[str, Any]:
-    """A command without its stdin, which is sent as bytes."""
-    value = {name: getattr(command, name) for name in _COMMAND_FIELDS}
-    value |= {"env": dict(command.env), "secrets": dict(command.secrets), "limits": asdict(command.limits)}
-    value["terminal"] = None if command.terminal is None else [command.terminal.rows, command.terminal.columns]
-    return value | {"packages": asdict(command.packages)}
-
-
-def command_from_json(value: Mapping[str, Any], stdin: bytes) -> Command:
-    """The command of a JSON value. Raises `InvalidArgument` for a field with a wrong type."""
-    given = {name: value[name] for name in _COMMAND_FIELDS}
-    given["argv"] = tuple(given["argv"])
-    given["network"] = tuple(given["network"])
-    given["warm"] = None if given["warm"] is None else tuple(given["warm"])
-    given["terminal"] = None if given["terminal"] is None else TerminalSize(*given["terminal"])
-    given["limits"] = Limits(**given["limits"])
-    given["packages"] = environment_from_json(given["packages"])
-    return Command(stdin=stdin, **given)
-
-
-def environment_from_json(value: Mapping[str, Any]) -> PackageEnvironment:
-    """The environment of packages whose fields are a JSON value."""
-    variables = tuple((str(name), str(text)) for name, text in value["variables"])
-    return PackageEnvironment(tuple(value["mounts"]), tuple(value["path"]), variables, value["node_modules"])
-
-
-def packages_to_json(packages: PackageSet, index: PackageIndex | None) -> dict[str, Any]:
-    """Packages, and the index to install them from, as a JSON value. None means the settings of the node."""
-    found = None if index is None else {**asdict(index), "certificates": index.certificates and str(index.certificates)}
-    return {"packages": asdict(packages), "index": found}
-
-
-def packages_from_json(value: Mapping[str, Any]) -> tuple[PackageSet, PackageIndex | None]:
-    """What `packages_to_json` has written. Raises `InvalidArgument` if a file of the index is not on this machine."""
-    packages = PackageSet(**{name: _freeze(one) for name, one in value["packages"].items()})
-    if value["index"] is None:
-        return packages, None
-    given = {name: _freeze(one) for name, one in value["index"].items()}
-    certificates = given.pop("certificates")
-    if certificates and not Path(certificates).is_file():
-        raise InvalidArgument("index", f"the certificates {certificates!r} are not on the node; copy them there")
-    return packages, PackageIndex(**given, certificates=Path(certificates) if certificates else None)
-
-
-def _freeze(value: Any) -> Any:
-    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
-
-
 def result_to_message(result: CommandResult) -> tuple[dict[str, Any], bytes]:
-    """A result as a JSON value and the bytes of its output."""
-    streams = (result.stdout, result.stderr)
-    value = {name: getattr(result, name) for name in ("exit_code", "duration_ms", "cpu_ms", "detail", "memory_bytes")}
-    value |= {"ending": str(result.ending), "notes": list(result.notes)}
-    value["streams"] = [[len(one.head), len(one.tail), one.cut] for one in streams]
-    return value, b"".join(part for one in streams for part in (one.head, one.tail))
+    """A result without its output, the lengths of that, and its bytes."""
+    parts = (result.stdout.head, result.stdout.tail, result.stderr.head, result.stderr.tail)
+    stdout, stderr = (CapturedOutput(cut=one.cut) for one in (result.stdout, result.stderr))
+    return {"result": replace(result, stdout=stdout, stderr=stderr), "lengths": list(map(len, parts))}, b"".join(parts)
 
 
 def result_from_message(value: Mapping[str, Any], body: bytes) -> CommandResult:
     """The result that `result_to_message` has written."""
-    captured: list[CapturedOutput] = []
-    offset = 0
-    for head, tail, cut in value["streams"]:
-        middle, end = offset + int(head), offset + int(head) + int(tail)
-        captured.append(CapturedOutput(body[offset:middle], body[middle:end], int(cut)))
-        offset = end
-    return CommandResult(
-        int(value["exit_code"]),
-        EndReason(value["ending"]),
-        int(value["duration_ms"]),
-        captured[0],
-        captured[1],
-        cpu_ms=int(value["cpu_ms"]),
-        detail=str(value["detail"]),
-        notes=tuple(map(str, value["notes"])),
-        memory_bytes=int(value["memory_bytes"]),
-    )
-
-
-def file_to_json(info: FileInfo) -> list[Any]:
-    """A file of a workspace as a JSON value."""
-    return [info.path, info.size, list(info.stamp), info.executable]
-
-
-def file_from_json(value: Any) -> FileInfo:
-    """The file that `file_to_json` has written."""
-    path, size, stamp, executable = value
-    first, second, third = map(int, stamp)
-    return FileInfo(str(path), int(size), (first, second, third), bool(executable))
-
-
-def listing_to_json(listing: WorkspaceListing) -> dict[str, Any]:
-    """A listing as a JSON value."""
-    files = [file_to_json(info) for info in listing.files]
-    return {"files": files, "skipped": list(listing.skipped), "complete": listing.complete}
-
-
-def listing_from_json(value: Mapping[str, Any]) -> WorkspaceListing:
-    """The listing that `listing_to_json` has written."""
-    files = tuple(file_from_json(one) for one in value["files"])
-    return WorkspaceListing(files, tuple(map(str, value["skipped"])), bool(value["complete"]))
+    result: CommandResult = build_reader(CommandResult)(value["result"])
+    parts = [body[begin:end] for begin, end in pairwise(accumulate(map(int, value["lengths"]), initial=0))]
+    stdout = replace(result.stdout, head=parts[0], tail=parts[1])
+    return replace(result, stdout=stdout, stderr=replace(result.stderr, head=parts[2], tail=parts[3]))

@@ -7,16 +7,16 @@ its last checkpoint. Nothing that was being executed is repeated; it counts as i
 import asyncio
 import hashlib
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from openskills.artifacts.objects import ObjectStore
-from openskills.artifacts.store import Content
+from openskills.artifacts.store import Content, split_content
 from openskills.concurrency import run_in_thread, shield_until_done
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.package_index import PackageIndex
@@ -26,13 +26,8 @@ from openskills.executors.ray.channel import (
     ChannelClosed,
     Reply,
     WorkspaceMoved,
-    command_to_json,
-    environment_from_json,
+    connect,
     error_from_json,
-    file_from_json,
-    listing_from_json,
-    open_channel,
-    packages_to_json,
     result_from_message,
 )
 from openskills.executors.ray.node import list_skill_entries
@@ -49,88 +44,55 @@ from openskills.executors.spec import (
     SkillSnapshot,
     WorkspaceListing,
     WorkspaceUsage,
+    build_reader,
 )
 from openskills.executors.staging.packages import PackageSet
 from openskills.executors.staging.snapshots import SnapshotStore
 
 _CHUNK = 1024 * 1024
-_MAX_UNCLAIMED = 1000
 _LOST_CODE = 137
 _REQUESTS = "requests"
 _MAX_MOVES = 3
 _MAX_ENVIRONMENTS = 1000
 _MARK_BITS = 64
 _Result = TypeVar("_Result")
+_WantedPackages = tuple[PackageSet, PackageIndex | None]
+"""Packages, and the index to install them from; None means the settings of the node."""
+_read_environment, _read_file = build_reader(PackageEnvironment), build_reader(FileInfo)
+_read_listing, _read_usage = build_reader(WorkspaceListing), build_reader(WorkspaceUsage)
 _CLOSED = "the workspace is closed; open it again"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAddress:
-    """Where a node is reached, and the token of its server."""
-
-    node: str
-    host: str
-    port: int
-    token: bytes = field(repr=False)
-
-
-class NodeClient:
+class NodeClient(Channel):
     """A connection to a node in one event loop, with the commands that were started through it.
 
-    `offers` are locks for skills that are being sent, by their digests.
+    `offers` are locks for skills that are being sent, by their digests. `on_drain` gets the ids of workspaces that
+    should move, every few seconds while the node is being drained.
     """
 
-    def __init__(self, address: NodeAddress, on_drain: Callable[[list[str]], None] | None = None) -> None:
-        self.address = address
-        self._on_drain = on_drain
-        self._channel: Channel | None = None
-        self._processes: dict[str, RemoteProcess] = {}
-        self._unclaimed: dict[str, tuple[dict[str, Any], bytes]] = {}
-        self._progress: dict[str, Callable[[str], None]] = {}
+    def __init__(
+        self,
+        node: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        timeout: float,
+        on_drain: Callable[[list[str]], None],
+    ) -> None:
+        super().__init__(reader, writer, timeout=timeout)
+        self.node = node
         self.offers: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._on_drain = on_drain
+        self._processes: dict[str, RemoteProcess] = {}
+        self._progress: dict[str, Callable[[str], None]] = {}
 
     @classmethod
     async def open(
-        cls,
-        address: NodeAddress,
-        *,
-        timeout: float,
-        connect_timeout: float,
-        on_drain: Callable[[list[str]], None] | None = None,
+        cls, place: Mapping[str, Any], *, timeout: float, on_drain: Callable[[list[str]], None]
     ) -> "NodeClient":
-        """Connect to a node. Raises `ExecutorUnavailable`.
-
-        `on_drain` gets the ids of workspaces that should move, every few seconds while the node is being drained.
-        """
-        client = cls(address, on_drain)
-        client._channel = await open_channel(
-            address.host,
-            address.port,
-            address.token,
-            on_event=client._on_event,
-            timeout=timeout,
-            connect_timeout=connect_timeout,
-            on_close=client._on_close,
-        )
-        return client
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the connection has ended."""
-        return self._channel is None or self._channel.is_closed
-
-    async def call(
-        self, name: str, arguments: dict[str, Any], body: bytes = b"", *, undo: Callable[[Any], None] | None = None
-    ) -> Reply:
-        """See `Channel.call`."""
-        if self._channel is None:
-            raise ChannelClosed("the connection to the node is closed")
-        return await self._channel.call(name, arguments, body, undo=undo)
-
-    def notify(self, name: str, arguments: dict[str, Any]) -> None:
-        """See `Channel.notify`."""
-        if self._channel is not None:
-            self._channel.notify(name, arguments)
+        """Connect to the node of a place that the directory has given. Raises `ExecutorUnavailable`."""
+        streams = await connect(place["host"], place["port"], bytes.fromhex(place["token"]), timeout=timeout)
+        return cls(place["node"], *streams, timeout=timeout, on_drain=on_drain)
 
     @contextmanager
     def report_progress(self, report: Callable[[str], None] | None) -> Generator[dict[str, Any]]:
@@ -145,55 +107,48 @@ class NodeClient:
         finally:
             del self._progress[id_]
 
-    async def close(self) -> None:
+    async def leave(self) -> None:
         """Kill everything that was started through it, close its workspaces, and disconnect."""
-        if self._channel is None:
-            return
         try:
-            if not self._channel.is_closed:
-                await self._channel.call("leave", {})
-        except ExecutorUnavailable:
-            # The node kills everything when the connection ends.
-            pass
+            # When the connection ends, the node does the same.
+            with suppress(ExecutorUnavailable):
+                await self.call("leave", {})
         finally:
-            self._channel.close("closed by this driver")
+            self.close("closed by this driver")
 
-    def adopt(self, process: "RemoteProcess") -> None:
-        """Pass the result of a command to its process, also if it came first."""
+    async def start(self, process: "RemoteProcess", arguments: dict[str, Any], stdin: bytes) -> None:
+        """Start a command on the node; its result is passed to this process."""
         self._processes[process.id] = process
-        if self.is_closed:
-            self._on_close("")
-        if (early := self._unclaimed.pop(process.id, None)) is not None:
-            self._on_event("ended", *early)
+        try:
+            await self.call("start", {**arguments, "handle": process.id}, stdin)
+        except BaseException:
+            self._processes.pop(process.id, None)
+            # It may have been started before this was cancelled.
+            self.notify("kill", {"handle": process.id})
+            raise
 
     def _on_event(self, name: str, value: dict[str, Any], body: bytes) -> None:
-        if name == "draining" and self._on_drain is not None:
+        if name == "draining":
             self._on_drain([str(id_) for id_ in value["workspaces"]])
-        if name == "progress" and (report := self._progress.get(str(value["progress"]))) is not None:
+        elif name == "progress" and (report := self._progress.get(str(value["progress"]))) is not None:
             report(str(value["line"]))
-        if name != "ended":
-            return
-        process = self._processes.pop(str(value["process"]), None)
-        if process is None:
-            self._unclaimed[str(value["process"])] = (value, body)
-            while len(self._unclaimed) > _MAX_UNCLAIMED:
-                self._unclaimed.pop(next(iter(self._unclaimed)))
-        elif "error" in value:
-            process.fail(error_from_json(value["error"]))
-        else:
-            process.finish(result_from_message(value["result"], body))
+        elif name == "ended" and (process := self._processes.pop(str(value["handle"]), None)) is not None:
+            if "error" in value:
+                process.fail(error_from_json(value["error"]))
+            else:
+                process.finish(result_from_message(value, body))
 
     def _on_close(self, reason: str) -> None:
         for process in self._processes.values():
-            process.lose(f"the connection to node {self.address.node} ended{reason and ': '}{reason}")
+            process.lose(f"the connection to node {self.node} ended{reason and ': '}{reason}")
         self._processes.clear()
 
 
 class RemoteProcess:
     """A command on a node; implements `Process`. If the node is lost, its result is `INTERRUPTED`."""
 
-    def __init__(self, id_: str, client: NodeClient, notes: Callable[[], tuple[str, ...]]) -> None:
-        self.id = id_
+    def __init__(self, client: NodeClient, notes: Callable[[], tuple[str, ...]]) -> None:
+        self.id = secrets.token_hex(8)
         self._client = client
         self._notes = notes
         self._ended: asyncio.Future[CommandResult] = asyncio.get_running_loop().create_future()
@@ -207,19 +162,19 @@ class RemoteProcess:
         if self._ended.done() and self._client.is_closed:
             raise InvalidArgument("process", "has ended and takes no more input")
         # A pipe takes 64 KiB at once.
-        value, _ = await self._client.call("input", {"process": self.id}, bytes(data[:_CHUNK]))
+        value, _ = await self._client.call("input", {"handle": self.id}, bytes(data[:_CHUNK]))
         return int(value)
 
     async def close_input(self) -> None:
         """See `Process.close_input`."""
         if not (self._ended.done() and self._client.is_closed):
-            await self._client.call("close_input", {"process": self.id})
+            await self._client.call("close_input", {"handle": self.id})
 
     async def read(
         self, offset: int, *, wait: float = 0.0, limit: int = 65536, stream: OutputStream = OutputStream.BOTH
     ) -> ProcessOutput:
         """See `Process.read`. After the node is lost there is no more output."""
-        arguments = {"process": self.id, "offset": offset, "wait": wait, "limit": limit, "stream": str(stream)}
+        arguments = {"handle": self.id, "offset": offset, "wait": wait, "limit": limit, "stream": str(stream)}
         try:
             value, data = await self._client.call("read", arguments)
         except ChannelClosed:
@@ -231,18 +186,18 @@ class RemoteProcess:
         """See `Process.is_waiting`."""
         if self._ended.done():
             return False
-        value, _ = await self._client.call("is_waiting", {"process": self.id})
+        value, _ = await self._client.call("is_waiting", {"handle": self.id})
         return bool(value)
 
     async def resize(self, rows: int, columns: int) -> None:
         """See `Process.resize`."""
-        await self._client.call("resize", {"process": self.id, "rows": rows, "columns": columns})
+        await self._client.call("resize", {"handle": self.id, "rows": rows, "columns": columns})
 
     async def kill(self) -> None:
         """See `Process.kill`."""
         if not self._ended.done():
             try:
-                await self._client.call("kill", {"process": self.id})
+                await self._client.call("kill", {"handle": self.id})
             except ChannelClosed:
                 # The node kills it because the connection has ended.
                 return
@@ -350,7 +305,7 @@ class RemoteWorkspace:
         self._notes = list(attachment.notes)
         self._staged: dict[str, SkillSnapshot] = {}
         self._marked_skills: dict[int, str] = {}
-        self._wanted: dict[PackageEnvironment, dict[str, Any]] = {}
+        self._wanted: dict[PackageEnvironment, _WantedPackages] = {}
         self._attaching = asyncio.Lock()
         self._is_stale = False
         self._has_run_commands = False
@@ -368,7 +323,7 @@ class RemoteWorkspace:
     @property
     def node(self) -> str:
         """The node that has it now."""
-        return self.attachment.client.address.node
+        return self.attachment.client.node
 
     async def claim_request(self, request_id: str) -> bool:
         """See `RequestKeeper.claim_request`. Without a store, other drivers do not know the requests of this one."""
@@ -389,7 +344,7 @@ class RemoteWorkspace:
 
     async def find_packages(self, packages: PackageSet, index: PackageIndex | None) -> PackageEnvironment | None:
         """See `PackageProvider.find_packages`. An environment belongs to a node; another one builds it when needed."""
-        wanted = packages_to_json(packages, index)
+        wanted = (packages, index)
         value, _ = await self._call("find_packages", {"wanted": wanted})
         return None if value is None else self._remember_environment(value, wanted)
 
@@ -397,13 +352,13 @@ class RemoteWorkspace:
         self, packages: PackageSet, index: PackageIndex | None, *, progress: Callable[[str], None] | None = None
     ) -> PackageEnvironment:
         """See `PackageProvider.install_packages`."""
-        wanted = packages_to_json(packages, index)
+        wanted = (packages, index)
         _, (value, _) = await self._request("install_packages", {"wanted": wanted}, progress=progress)
         return self._remember_environment(value, wanted)
 
-    def _remember_environment(self, value: Any, wanted: dict[str, Any]) -> PackageEnvironment:
+    def _remember_environment(self, value: Any, wanted: _WantedPackages) -> PackageEnvironment:
         """Commands with this environment get that of the node where they are started."""
-        found = environment_from_json(value)
+        found: PackageEnvironment = _read_environment(value)
         self._wanted.pop(found, None)
         self._wanted[found] = wanted
         while len(self._wanted) > _MAX_ENVIRONMENTS:
@@ -416,10 +371,9 @@ class RemoteWorkspace:
         if isinstance(data, bytes) and len(data) <= _CHUNK:
             value, _ = await self._call("write", arguments, data)
         else:
-            attachment, (handle, _) = await self._request("write_begin", arguments)
-            value = await send_pieces(attachment.client, str(handle), data)
+            _, value = await self._repeat(lambda attachment: send_content(attachment, "write_begin", arguments, data))
         self._report_change()
-        return file_from_json(value)
+        return _read_file(value)
 
     async def link(self, path: str, target: str) -> None:
         """See `Workspace.link`."""
@@ -439,12 +393,11 @@ class RemoteWorkspace:
     @asynccontextmanager
     async def open(self, path: str) -> AsyncGenerator[WorkspaceFileReader]:
         """See `Workspace.open`."""
-        attachment, (value, first) = await self._request("open_file", {"path": path}, undo=close_file)
-        client = attachment.client
-        try:
-            yield WorkspaceFileReader(file_from_json(value["info"]), receive_pieces(client, value["handle"], first))
-        finally:
-            close_file(client, value)
+        async with AsyncExitStack() as stack:
+            _, (value, chunks) = await self._repeat(
+                lambda attachment: stack.enter_async_context(open_content(attachment, "open_file", {"path": path}))
+            )
+            yield WorkspaceFileReader(_read_file(value["info"]), chunks)
 
     async def mark(self) -> int:
         """See `Workspace.mark`."""
@@ -457,22 +410,26 @@ class RemoteWorkspace:
         epoch, mark = divmod(since, 1 << _MARK_BITS) if since is not None else (0, None)
         marked = {"since": mark, "since_epoch": epoch or None, "skill": self._marked_skills.get(since or 0)}
         value, _ = await self._call("list", {"globs": list(globs), "limit": limit, **marked})
-        return listing_from_json(value)
+        return _read_listing(value)
 
     async def start(self, command: Command) -> RemoteProcess:
         """See `Workspace.start`. Raises `TooManyRequests` if too many commands run on the node for too long."""
-        wanted = {"command": command_to_json(command), "wanted": self._wanted.get(command.packages)}
-        attachment, (value, _) = await self._request("start", wanted, command.stdin, undo=_kill_process)
+        wanted = {"command": replace(command, stdin=b""), "wanted": self._wanted.get(command.packages)}
+
+        async def start(attachment: WorkspaceAttachment) -> RemoteProcess:
+            process = RemoteProcess(attachment.client, self._take_notes)
+            await attachment.client.start(process, name_workspace(attachment) | wanted, command.stdin)
+            return process
+
+        _, process = await self._repeat(start)
         self._has_run_commands = True
-        process = RemoteProcess(str(value), attachment.client, self._take_notes)
         process.add_done_callback(self._report_change)
-        attachment.client.adopt(process)
         return process
 
     async def usage(self) -> WorkspaceUsage:
         """See `Workspace.usage`."""
-        (size, files), _ = await self._call("usage", {})
-        return WorkspaceUsage(int(size), int(files))
+        value, _ = await self._call("usage", {})
+        return _read_usage(value)
 
     async def move(self) -> None:
         """Open it where the directory says now, with its files. Raises `SkillError` if that is impossible."""
@@ -548,16 +505,13 @@ class RemoteWorkspace:
         arguments: dict[str, Any],
         body: bytes = b"",
         *,
-        undo: Callable[[NodeClient, Any], None] | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> tuple[WorkspaceAttachment, Reply]:
         """The reply of the node that has the workspace now, and where that is. `progress` gets lines until then."""
 
         async def call(attachment: WorkspaceAttachment) -> Reply:
-            client, named = attachment.client, name_workspace(attachment)
-            undo_there = None if undo is None else partial(undo, client)
-            with client.report_progress(progress) as build:
-                return await client.call(name, named | arguments | build, body, undo=undo_there)
+            with attachment.client.report_progress(progress) as build:
+                return await attachment.client.call(name, name_workspace(attachment) | arguments | build, body)
 
         return await self._repeat(call)
 
@@ -613,50 +567,53 @@ def name_workspace(attachment: WorkspaceAttachment) -> dict[str, Any]:
     return {"workspace": attachment.id, "epoch": attachment.epoch}
 
 
-async def send_pieces(client: NodeClient, handle: str, data: Content) -> Any:
-    """Send content to a write that was begun, and return its result. If the content fails, nothing is written."""
-    named = {"handle": handle}
+async def send_content(attachment: WorkspaceAttachment, name: str, arguments: dict[str, Any], data: Content) -> Any:
+    """Send content to the write that a request begins, and return its result. If this fails, nothing is written."""
+    client, handle = attachment.client, {"handle": secrets.token_hex(8)}
     try:
+        await client.call(name, name_workspace(attachment) | arguments | handle)
         async for chunk in _iterate_content(data):
-            await client.call("write_data", named, chunk)
-        value, _ = await client.call("write_end", named)
+            await client.call("write_data", handle, chunk)
+        value, _ = await client.call("write_end", handle)
     except BaseException:
+        # It may have begun although the reply was lost.
         if not client.is_closed:
-            await shield_until_done(client.call("write_abort", named))
+            await shield_until_done(client.call("write_abort", handle))
         raise
     return value
 
 
-async def receive_pieces(client: NodeClient, handle: str | None, first: bytes = b"") -> AsyncGenerator[bytes]:
-    """Receive the content of an open file after its `first` bytes. Without a handle, there is no more."""
-    if first:
-        yield first
+@asynccontextmanager
+async def open_content(
+    attachment: WorkspaceAttachment, name: str, arguments: dict[str, Any]
+) -> AsyncGenerator[tuple[Any, AsyncGenerator[bytes]]]:
+    """The reply to a request that opens files, and their content. Without `is_open` in it, that is complete."""
+    client, handle = attachment.client, {"handle": secrets.token_hex(8)}
+    is_open = True
+    try:
+        value, first = await client.call(name, name_workspace(attachment) | arguments | handle)
+        is_open = bool(value["is_open"])
+        yield value, _receive_content(client, handle if is_open else None, first)
+    finally:
+        if is_open:
+            client.notify("close_file", handle)
+
+
+async def _receive_content(client: NodeClient, handle: dict[str, Any] | None, piece: bytes) -> AsyncGenerator[bytes]:
+    if piece:
+        yield piece
     while handle is not None:
-        _, piece = await client.call("read_file", {"handle": handle})
+        _, piece = await client.call("read_file", handle)
         if not piece:
             return
         yield piece
-
-
-def close_file(client: NodeClient, value: Any) -> None:
-    """Close the file that a reply has opened, if it has."""
-    if value["handle"] is not None:
-        client.notify("close_file", {"handle": value["handle"]})
 
 
 def _add_epoch(mark: int, attachment: WorkspaceAttachment) -> int:
     return attachment.epoch << _MARK_BITS | mark
 
 
-def _kill_process(client: NodeClient, value: Any) -> None:
-    client.notify("kill", {"process": value})
-
-
 async def _iterate_content(data: Content) -> AsyncGenerator[bytes]:
-    if isinstance(data, bytes):
-        for begin in range(0, len(data), _CHUNK):
-            yield data[begin : begin + _CHUNK]
-        return
-    async for chunk in data:
+    async for chunk in split_content(data, limit=sys.maxsize):
         for begin in range(0, len(chunk), _CHUNK):
-            yield bytes(chunk[begin : begin + _CHUNK])
+            yield chunk[begin : begin + _CHUNK]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -26,15 +27,13 @@ from openskills.executors.files.descriptors import delete_tree
 from openskills.executors.open import open_executor
 from openskills.executors.ray.channel import ChannelClosed, WorkspaceMoved
 from openskills.executors.ray.client import (
-    NodeAddress,
     NodeClient,
     RemoteWorkspace,
     SharedRequests,
     WorkspaceAttachment,
-    close_file,
     name_workspace,
-    receive_pieces,
-    send_pieces,
+    open_content,
+    send_content,
 )
 from openskills.executors.ray.node import NodeServer, list_epochs
 from openskills.executors.ray.placement import LOST_FACTOR, DirectoryClient, NodeLease, NodeLimits, read_clock
@@ -287,8 +286,7 @@ class WorkspaceCheckpoints:
         saved = [one for one in stored if int(one.name.rpartition("/")[2].partition("-")[0]) < attachment.epoch]
         if not saved:
             return None
-        handle, _ = await attachment.client.call("import_begin", name_workspace(attachment))
-        await send_pieces(attachment.client, str(handle), self._store.stream(saved[-1].name))
+        await send_content(attachment, "import_begin", {}, self._store.stream(saved[-1].name))
         self._states.pop(attachment.id, None)
         count("openskills.ray.restored_workspaces")
         return saved[-1].updated
@@ -312,16 +310,11 @@ class WorkspaceCheckpoints:
             await self.save(workspace)
 
     async def _save(self, attachment: WorkspaceAttachment, state: _SavedState) -> None:
-        client, named = attachment.client, name_workspace(attachment)
-        value, _ = await client.call("export", {**named, "fingerprint": state.fingerprint})
-        if value["handle"] is None:
-            return
         name = f"{_CHECKPOINTS}/{attachment.id}/{attachment.epoch:020d}-{time.time_ns():020d}"
-        try:
-            await self._store.put(name, receive_pieces(client, str(value["handle"])))
-        finally:
-            # Also if the store failed before it read anything.
-            close_file(client, value)
+        async with open_content(attachment, "export", {"fingerprint": state.fingerprint}) as (value, chunks):
+            if not value["is_open"]:
+                return
+            await self._store.put(name, chunks)
         state.fingerprint = str(value["fingerprint"])
         count("openskills.ray.saved_workspaces")
         stored = await self._store.list(f"{_CHECKPOINTS}/{attachment.id}")
@@ -367,11 +360,8 @@ class RayExecutor:
             if workspace is None or workspace.is_closed or workspace.attachment.is_lost:
                 self._open = {other: one for other, one in self._open.items() if not one.is_closed}
                 await self._call_directory("check", timeout=_START_TIMEOUT)
-                attachment = await self._attach(key, id_, None)
-
-                def attach(previous: WorkspaceAttachment | None) -> Any:
-                    return self._attach(key, id_, previous)
-
+                attach = partial(self._attach, key, id_)
+                attachment = await attach(None)
                 saved = self._checkpoints
                 workspace = self._open[id_] = RemoteWorkspace(
                     id_,
@@ -421,7 +411,7 @@ class RayExecutor:
                 await workspace.close()
                 self._checkpoints.close(workspace.id)
         for client in (await self._clients.pop() or {}).values():
-            await client.close()
+            await client.leave()
         for workspace in self._open.values():
             await workspace.close()
         self._open.clear()
@@ -484,9 +474,7 @@ class RayExecutor:
         if leaving is not None and not stays and not leaving.is_lost:
             await leaving.client.call("remove_workspace", {**named, "epoch": leaving.epoch})
         if previous is not None and previous.is_lost and not value["is_new"]:
-            notes = (
-                f"the connection to node {previous.client.address.node[:12]} was lost; running commands were killed",
-            )
+            notes = (f"the connection to node {previous.client.node[:12]} was lost; running commands were killed",)
         return replace(attachment, notes=notes)
 
     async def _fill(
@@ -497,11 +485,11 @@ class RayExecutor:
         was_dirty = checkpoints is not None and checkpoints.is_dirty(id_)
         saved_at = await checkpoints.restore(attachment) if checkpoints is not None else None
         await attachment.client.call("settle", name_workspace(attachment))
-        before = place["moved_from"] or ("" if previous is None else previous.client.address.node)
+        before = place["moved_from"] or ("" if previous is None else previous.client.node)
         if not before and saved_at is None:
             return ()
         count("openskills.ray.moved_workspaces")
-        moved = f"the workspace was opened again on node {attachment.client.address.node[:12]}"
+        moved = f"the workspace was opened again on node {attachment.client.node[:12]}"
         if previous is not None and not previous.is_lost:
             return (f"{moved}, because node {before[:12]} is being drained",)
         why = f"node {before[:12]} was lost, and {moved}" if before else moved
@@ -533,12 +521,8 @@ class RayExecutor:
         async with lock:
             client = clients.get(identity)
             if client is None or client.is_closed:
-                address = NodeAddress(place["node"], place["host"], place["port"], bytes.fromhex(place["token"]))
                 timeout = max(LOST_FACTOR * place["lease"], 3.0)
-                client = await NodeClient.open(
-                    address, timeout=timeout, connect_timeout=timeout, on_drain=self._move_later
-                )
-                clients[identity] = client
+                client = clients[identity] = await NodeClient.open(place, timeout=timeout, on_drain=self._move_later)
             return client
 
 

@@ -11,30 +11,36 @@ import secrets
 import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from openskills.concurrency import run_in_thread, shield_until_done
 from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError, TooManyRequests
 from openskills.executors.checkpoints import apply_skill_changes, export_files, find_saved_files, import_files
 from openskills.executors.environments import PackageBuilder
 from openskills.executors.files.descriptors import delete_tree
+from openskills.executors.package_index import PackageIndex
 from openskills.executors.protocol import Process
 from openskills.executors.ray.channel import (
     Channel,
     Reply,
     WorkspaceMoved,
-    accept_channel,
-    command_from_json,
+    check_driver,
     error_to_json,
-    file_to_json,
-    listing_to_json,
-    packages_from_json,
     result_to_message,
 )
 from openskills.executors.ray.placement import NodeLease, NodeLimits
-from openskills.executors.spec import ENVIRONMENTS, Command, OutputStream, SkillSnapshot
+from openskills.executors.spec import (
+    ENVIRONMENTS,
+    Command,
+    FileInfo,
+    OutputStream,
+    PackageEnvironment,
+    SkillSnapshot,
+    WorkspaceListing,
+    build_reader,
+)
 from openskills.executors.staging.mount import read_record
 from openskills.executors.staging.packages import PackageSet
 from openskills.executors.staging.snapshots import SnapshotEntryKind, SnapshotStore, check_skill_name, scan_folder
@@ -45,7 +51,12 @@ from openskills.settings import Settings
 from openskills.telemetry.metrics import count
 
 _EPOCH_FILE = "epoch"
+_read_command = build_reader(Command)
+_read_packages = build_reader(tuple[PackageSet, PackageIndex | None])
 _MAX_ENDED = 1000
+# Requests that are methods of `Workspace` and `Process` with the same arguments; the first ones change files.
+_CHANGES, _QUERIES = ("link", "make_directory", "remove"), ("mark", "usage")
+_PROCESS_CALLS = ("close_input", "is_waiting", "kill", "resize")
 
 
 @dataclass(slots=True)
@@ -64,7 +75,7 @@ class OpenWorkspace:
     stays: bool = False
     is_settled: bool = False
     running: int = 0
-    sessions: set["NodeSession"] = field(default_factory=set["NodeSession"])
+    sessions: set["_NodeSession"] = field(default_factory=set["_NodeSession"])
 
 
 class NodeServer:
@@ -94,7 +105,7 @@ class NodeServer:
         self._freed = asyncio.Condition()
         self._token = token
         self._timeout = timeout
-        self._sessions: set[NodeSession] = set()
+        self._sessions: set[_NodeSession] = set()
         self._server: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int = 0) -> int:
@@ -155,15 +166,13 @@ class NodeServer:
             self._freed.notify()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        session = NodeSession(self)
-        channel = await accept_channel(reader, writer, self._token, session.handle, timeout=self._timeout)
-        if channel is None:
+        if not await check_driver(reader, writer, self._token):
             count("openskills.ray.rejected_connections")
             return
-        session.channel = channel
+        session = _NodeSession(self, reader, writer, timeout=self._timeout)
         self._sessions.add(session)
         try:
-            await channel.wait_closed()
+            await session.channel.wait_closed()
         finally:
             await shield_until_done(session.close())
             self._sessions.discard(session)
@@ -279,12 +288,22 @@ class _FileWrite:
             yield piece
 
 
-class NodeSession:
+class _NodeAnswer(Protocol):
+    """Answers a request with a JSON value, or with a `Reply` if bytes belong to it."""
+
+    __name__: str
+
+    async def __call__(self, arguments: dict[str, Any], body: bytes, /) -> Any: ...
+
+
+class _NodeSession:
     """One connection of a driver, with its workspaces, commands and open files."""
 
-    def __init__(self, server: NodeServer) -> None:
+    def __init__(
+        self, server: NodeServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, timeout: float
+    ) -> None:
         self._server = server
-        self.channel: Channel | None = None
+        self.channel = Channel(reader, writer, handler=self._handle, timeout=timeout)
         self._processes: dict[str, Process] = {}
         self._owners: dict[str, OpenWorkspace] = {}
         self._ended: dict[str, Process] = {}
@@ -293,63 +312,43 @@ class NodeSession:
         self._writes: dict[str, _FileWrite] = {}
         self._uploads: dict[str, SkillUpload] = {}
         self._is_closed = False
-        # They return a JSON value, or a `Reply` if bytes belong to it.
-        self._calls: dict[str, Callable[[dict[str, Any], bytes], Awaitable[Any]]] = {
-            "open": self._open,
-            "settle": self._settle,
-            "export": self._export,
-            "import_begin": self._begin_import,
-            "kill_workspace": self._kill_workspace,
-            "close": self._close_workspace,
-            "remove_workspace": self._remove_workspace,
-            "leave": lambda _, __: self._release(),
-            "stage": self._stage,
-            "find_packages": self._find_packages,
-            "install_packages": self._install_packages,
-            "offer_skill": self._offer_skill,
-            "skill_data": self._add_skill_data,
-            "skill_end": self._end_skill,
-            "write": self._write,
-            "write_begin": self._begin_write,
-            "write_data": self._add_write_data,
-            "write_end": self._end_write,
-            "write_abort": self._abort_write,
-            "link": self._link,
-            "make_directory": self._make_directory,
-            "remove": self._remove,
-            "open_file": self._open_file,
-            "read_file": self._read_file,
-            "close_file": self._close_file,
-            "mark": lambda arguments, _: self._find(arguments).workspace.mark(),
-            "list": self._list,
-            "usage": self._usage,
-            "start": self._start,
-            "input": lambda arguments, body: self._find_process(arguments).write(body),
-            "close_input": lambda arguments, _: self._find_process(arguments).close_input(),
-            "read": self._read,
-            "is_waiting": lambda arguments, _: self._find_process(arguments).is_waiting(),
-            "resize": self._resize,
-            "kill": lambda arguments, _: self._find_process(arguments).kill(),
-        }
+        workspaces = (self._open, self._settle, self._close, self._remove_workspace, self._kill_workspace, self._leave)
+        packages = (self._find_packages, self._install_packages)
+        skills = (self._stage, self._offer_skill, self._skill_data, self._skill_end)
+        writes = (self._write, self._write_begin, self._write_data, self._write_end, self._write_abort)
+        files = (self._open_file, self._read_file, self._close_file, self._list, self._export, self._import_begin)
+        commands = (self._start, self._input, self._read)
+        answers: tuple[_NodeAnswer, ...] = (*workspaces, *packages, *skills, *writes, *files, *commands)
+        # By the names of the requests.
+        self._answers = {answer.__name__[1:]: answer for answer in answers}
 
-    async def handle(self, name: str, arguments: dict[str, Any], body: bytes) -> Reply:
+    async def _handle(self, name: str, arguments: dict[str, Any], body: bytes) -> Reply:
         """Answer a request."""
-        call = self._calls.get(name)
-        if call is None:
-            raise InvalidArgument("call", f"unknown request {name[:80]!r}; use the same version on all machines")
         try:
-            found = await call(arguments, body)
+            found = await self._execute(name, arguments, body)
         except KeyError as error:
             raise InvalidArgument("args", f"{name}: unknown or missing {error}") from None
         return cast("Reply", found) if isinstance(found, tuple) else (found, b"")
+
+    async def _execute(self, name: str, arguments: dict[str, Any], body: bytes) -> Any:
+        """See `_NodeAnswer`."""
+        given = {key: value for key, value in arguments.items() if key not in ("workspace", "epoch", "handle")}
+        if name in _CHANGES:
+            return await getattr(await self._find_for_change(arguments), name)(**given)
+        if name in _QUERIES:
+            return await getattr(self._find(arguments).workspace, name)()
+        if name in _PROCESS_CALLS:
+            return await getattr(self._find_process(arguments), name)(**given)
+        if name not in self._answers:
+            raise InvalidArgument("call", f"unknown request {name[:80]!r}; use the same version on all machines")
+        return await self._answers[name](arguments, body)
 
     async def close(self) -> None:
         """Kill the commands of this connection and close its workspaces."""
         if self._is_closed:
             return
         self._is_closed = True
-        if self.channel is not None:
-            self.channel.close("the node has closed it")
+        self.channel.close("the node has closed it")
         await self._release()
 
     async def kill_commands(self) -> None:
@@ -407,7 +406,7 @@ class NodeSession:
         """See `NodeServer.announce_drain`. Not while files are read or written: the next report asks again."""
         held = {id_: one for id_, one in self._server.opened.items() if self in one.sessions and one.can_move}
         idle = [id_ for id_, one in held.items() if not one.running]
-        if idle and self.channel is not None and not (self._writes or self._files):
+        if idle and not (self._writes or self._files):
             for id_ in idle:
                 # It is saved now: later changes have to wait for the move.
                 held[id_].stays = False
@@ -422,15 +421,14 @@ class NodeSession:
 
     async def _export(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
         """Begin to read all files of the workspace, unless they are those of the given fingerprint."""
-        found = await find_saved_files(self._find(arguments).workspace)
-        value: dict[str, Any] = {"fingerprint": found.fingerprint, "handle": None}
-        if found.fingerprint != arguments["fingerprint"]:
-            value["handle"] = handle = secrets.token_hex(8)
+        handle, found = self._take_handle(arguments), await find_saved_files(self._find(arguments).workspace)
+        is_changed = found.fingerprint != arguments["fingerprint"]
+        if is_changed:
             self._files[handle] = (AsyncExitStack(), export_files(found))
-        return value
+        return {"fingerprint": found.fingerprint, "is_open": is_changed}
 
-    async def _begin_import(self, arguments: dict[str, Any], _: bytes) -> str:
-        workspace = await self._find_for_change(arguments)
+    async def _import_begin(self, arguments: dict[str, Any], _: bytes) -> None:
+        workspace, handle = await self._find_for_change(arguments), self._take_handle(arguments)
 
         async def restore(pieces: AsyncIterator[bytes]) -> int:
             found = await import_files(workspace, pieces)
@@ -438,7 +436,7 @@ class NodeSession:
             await workspace.mark()
             return found
 
-        return self._add_write(restore)
+        self._writes[handle] = _FileWrite(restore)
 
     async def _read_epoch(self, key: str, epoch: int) -> int | None:
         """The epoch of the files on this node; raises `WorkspaceMoved` if it is higher than this one."""
@@ -467,10 +465,10 @@ class NodeSession:
         """Kill the commands of a workspace, so that its files can be saved before it is closed."""
         held = self._server.opened.get(str(arguments["workspace"]))
         if held is not None and held.epoch == arguments["epoch"]:
-            found = [process for process in list(self._processes.values()) if self._owners[process.id] is held]
+            found = [process for handle, process in self._processes.items() if self._owners[handle] is held]
             await asyncio.gather(*(process.kill() for process in found))
 
-    async def _close_workspace(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def _close(self, arguments: dict[str, Any], _: bytes) -> None:
         async with self._server.open_lock:
             held = self._server.opened.get(str(arguments["workspace"]))
             if held is not None and self in held.sessions and held.epoch == arguments["epoch"]:
@@ -495,19 +493,19 @@ class NodeSession:
         await apply_skill_changes(workspace, snapshot)
         return {"mark": mark}
 
-    async def _find_packages(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any] | None:
+    async def _find_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment | None:
         packages, builder = self._read_packages(arguments)
         found = await builder.find(packages, self._find(arguments).workspace)
-        return None if found is None else asdict(found.to_packages())
+        return None if found is None else found.to_packages()
 
-    async def _install_packages(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
+    async def _install_packages(self, arguments: dict[str, Any], _: bytes) -> PackageEnvironment:
         """Build the environment of some packages on this node, and send its progress as events."""
-        workspace, held, channel = await self._find_for_change(arguments), self._find(arguments), self.channel
+        workspace, held = await self._find_for_change(arguments), self._find(arguments)
         packages, builder = self._read_packages(arguments)
 
         def report(line: str) -> None:
-            if channel is not None and "progress" in arguments:
-                channel.post_event("progress", {"progress": arguments["progress"], "line": line})
+            if "progress" in arguments:
+                self.channel.post_event("progress", {"progress": arguments["progress"], "line": line})
 
         # The workspace does not move meanwhile.
         held.running += 1
@@ -516,7 +514,7 @@ class NodeSession:
         finally:
             held.running -= 1
         count("openskills.ray.package_requests")
-        return asdict(found.to_packages())
+        return found.to_packages()
 
     async def _provide_packages(self, command: Command, arguments: dict[str, Any]) -> Command:
         """The command with the environment of this node: its workspace may have moved since it was prepared."""
@@ -529,7 +527,10 @@ class NodeSession:
         return replace(command, packages=found.to_packages())
 
     def _read_packages(self, arguments: dict[str, Any]) -> tuple[PackageSet, PackageBuilder]:
-        packages, index = packages_from_json(arguments["wanted"])
+        packages, index = _read_packages(arguments["wanted"])
+        if index is not None and index.certificates and not index.certificates.is_file():
+            missing = f"the certificates {str(index.certificates)!r} are not on the node; copy them there"
+            raise InvalidArgument("index", missing)
         return packages, PackageBuilder(self._server.settings, index)
 
     async def _offer_skill(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
@@ -537,38 +538,35 @@ class NodeSession:
         self._uploads[upload.folder.name] = upload
         return {"upload": upload.folder.name, "wanted": upload.wanted}
 
-    async def _add_skill_data(self, arguments: dict[str, Any], body: bytes) -> None:
+    async def _skill_data(self, arguments: dict[str, Any], body: bytes) -> None:
         upload, position = self._uploads[str(arguments["upload"])], int(arguments["file"])
         await run_in_thread(lambda: upload.write(position, body))
 
-    async def _end_skill(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def _skill_end(self, arguments: dict[str, Any], _: bytes) -> None:
         upload, digest = self._uploads.pop(str(arguments["upload"])), str(arguments["digest"])
         await run_in_thread(lambda: self._server.skills.finish(upload, digest))
         count("openskills.ray.skills_received")
 
-    async def _write(self, arguments: dict[str, Any], body: bytes) -> list[Any]:
+    async def _write(self, arguments: dict[str, Any], body: bytes) -> FileInfo:
         workspace = await self._find_for_change(arguments)
-        info = await workspace.write(str(arguments["path"]), body, executable=bool(arguments["executable"]))
-        return file_to_json(info)
+        return await workspace.write(str(arguments["path"]), body, executable=bool(arguments["executable"]))
 
-    async def _begin_write(self, arguments: dict[str, Any], _: bytes) -> str:
-        workspace = await self._find_for_change(arguments)
+    async def _write_begin(self, arguments: dict[str, Any], _: bytes) -> None:
+        workspace, handle = await self._find_for_change(arguments), self._take_handle(arguments)
         path, executable = str(arguments["path"]), bool(arguments["executable"])
+        self._writes[handle] = _FileWrite(lambda pieces: workspace.write(path, pieces, executable=executable))
 
-        async def write(pieces: AsyncIterator[bytes]) -> Any:
-            return file_to_json(await workspace.write(path, pieces, executable=executable))
-
-        return self._add_write(write)
-
-    def _add_write(self, write: Callable[[AsyncIterator[bytes]], Awaitable[Any]]) -> str:
-        handle = secrets.token_hex(8)
-        self._writes[handle] = _FileWrite(write)
+    def _take_handle(self, arguments: dict[str, Any]) -> str:
+        """The name of what is begun. The driver chooses it, and can end that also if it never gets the reply."""
+        handle = str(arguments["handle"])
+        if handle in self._processes or handle in self._ended or handle in self._files or handle in self._writes:
+            raise InvalidArgument("handle", "is in use; begin with another one")
         return handle
 
-    async def _add_write_data(self, arguments: dict[str, Any], body: bytes) -> None:
+    async def _write_data(self, arguments: dict[str, Any], body: bytes) -> None:
         await self._writes[str(arguments["handle"])].add(body)
 
-    async def _end_write(self, arguments: dict[str, Any], _: bytes) -> Any:
+    async def _write_end(self, arguments: dict[str, Any], _: bytes) -> Any:
         write = self._writes.pop(str(arguments["handle"]))
         try:
             return await write.finish()
@@ -576,33 +574,22 @@ class NodeSession:
             await write.cancel()
             raise
 
-    async def _abort_write(self, arguments: dict[str, Any], _: bytes) -> None:
+    async def _write_abort(self, arguments: dict[str, Any], _: bytes) -> None:
         write = self._writes.pop(str(arguments["handle"]), None)
         if write is not None:
             await write.cancel()
 
-    async def _link(self, arguments: dict[str, Any], _: bytes) -> None:
-        workspace = await self._find_for_change(arguments)
-        await workspace.link(str(arguments["path"]), str(arguments["target"]))
-
-    async def _make_directory(self, arguments: dict[str, Any], _: bytes) -> None:
-        await (await self._find_for_change(arguments)).make_directory(str(arguments["path"]))
-
-    async def _remove(self, arguments: dict[str, Any], _: bytes) -> bool:
-        return await (await self._find_for_change(arguments)).remove(str(arguments["path"]))
-
     async def _open_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
-        workspace = self._find(arguments).workspace
+        workspace, handle = self._find(arguments).workspace, self._take_handle(arguments)
         async with AsyncExitStack() as stack:
             reading = await stack.enter_async_context(workspace.open(str(arguments["path"])))
             chunks = aiter(reading.chunks)
             first = await anext(chunks, b"")
-            value: dict[str, Any] = {"info": file_to_json(reading.info), "handle": None}
             # A small file is complete with the first reply.
-            if len(first) < reading.info.size:
-                value["handle"] = handle = secrets.token_hex(8)
+            is_open = len(first) < reading.info.size
+            if is_open:
                 self._files[handle] = (stack.pop_all(), chunks)
-            return value, first
+            return {"info": reading.info, "is_open": is_open}, first
 
     async def _read_file(self, arguments: dict[str, Any], _: bytes) -> Reply:
         chunks = self._files[str(arguments["handle"])][1]
@@ -613,16 +600,15 @@ class NodeSession:
         if found is not None:
             await found[0].aclose()
 
-    async def _list(self, arguments: dict[str, Any], _: bytes) -> dict[str, Any]:
+    async def _list(self, arguments: dict[str, Any], _: bytes) -> WorkspaceListing:
         held, since, epoch = self._find(arguments), arguments["since"], arguments["since_epoch"]
         if epoch is not None and epoch != held.epoch:
             since = await run_in_thread(lambda: self._find_mark(held, arguments["skill"]))
-        listing = await held.workspace.list(
+        return await held.workspace.list(
             [str(one) for one in arguments["globs"]],
             since=None if since is None else int(since),
             limit=int(arguments["limit"]),
         )
-        return listing_to_json(listing)
 
     def _find_mark(self, held: OpenWorkspace, skill: str | None) -> int | None:
         """When a skill was staged here, or the workspace restored, instead of a mark of another node. Blocking."""
@@ -633,13 +619,9 @@ class NodeSession:
             return self._find_epoch_file(held.key).stat().st_ctime_ns
         return None
 
-    async def _usage(self, arguments: dict[str, Any], _: bytes) -> list[int]:
-        usage = await self._find(arguments).workspace.usage()
-        return [usage.bytes, usage.files]
-
-    async def _start(self, arguments: dict[str, Any], body: bytes) -> str:
-        server = self._server
-        command = command_from_json(arguments["command"], body)
+    async def _start(self, arguments: dict[str, Any], body: bytes) -> None:
+        server, handle = self._server, self._take_handle(arguments)
+        command: Command = replace(_read_command(arguments["command"]), stdin=body)
         await self._find_for_change(arguments)
         command = await self._provide_packages(command, arguments)
         await server.admit_command()
@@ -654,8 +636,8 @@ class NodeSession:
                 held.running -= 1
             await shield_until_done(server.release_command())
             raise
-        self._processes[process.id], self._owners[process.id] = process, held
-        watcher = asyncio.ensure_future(self._watch(process, held))
+        self._processes[handle], self._owners[handle] = process, held
+        watcher = asyncio.ensure_future(self._watch(handle, process, held))
         self._watchers.add(watcher)
         watcher.add_done_callback(self._watchers.discard)
         try:
@@ -670,32 +652,37 @@ class NodeSession:
             await shield_until_done(process.kill())
             raise
         count("openskills.ray.commands")
-        return process.id
 
-    async def _watch(self, process: Process, held: OpenWorkspace) -> None:
+    async def _watch(self, handle: str, process: Process, held: OpenWorkspace) -> None:
         """Send the result as soon as the command has ended."""
-        value: dict[str, Any] = {"process": process.id}
+        value: dict[str, Any] = {"handle": handle}
         body = b""
         try:
-            value["result"], body = result_to_message(await process.wait())
+            message, body = result_to_message(await process.wait())
+            value |= message
         except SkillError as error:
             value["error"] = error_to_json(error)
         finally:
             held.running -= 1
             await self._server.release_command()
-            del self._processes[process.id], self._owners[process.id]
-            self._ended[process.id] = process
+            del self._processes[handle], self._owners[handle]
+            self._ended[handle] = process
             while len(self._ended) > _MAX_ENDED:
                 self._ended.pop(next(iter(self._ended)))
-        if self.channel is not None:
-            await self.channel.send_event("ended", value, body)
+        await self.channel.send_event("ended", value, body)
 
     def _find_process(self, arguments: dict[str, Any]) -> Process:
-        id_ = str(arguments["process"])
+        id_ = str(arguments["handle"])
         found = self._processes.get(id_) or self._ended.get(id_)
         if found is None:
             raise InvalidArgument("process", "unknown on this node; it ended long ago or was started elsewhere")
         return found
+
+    async def _leave(self, _: dict[str, Any], __: bytes) -> None:
+        await self._release()
+
+    async def _input(self, arguments: dict[str, Any], body: bytes) -> int:
+        return await self._find_process(arguments).write(body)
 
     async def _read(self, arguments: dict[str, Any], _: bytes) -> Reply:
         output = await self._find_process(arguments).read(
@@ -705,9 +692,6 @@ class NodeSession:
             stream=OutputStream(arguments["stream"]),
         )
         return [output.offset, output.next_offset, output.missed, output.ended], output.data
-
-    async def _resize(self, arguments: dict[str, Any], _: bytes) -> None:
-        await self._find_process(arguments).resize(int(arguments["rows"]), int(arguments["columns"]))
 
 
 def _check_holder(held: OpenWorkspace | None, holder: str) -> None:

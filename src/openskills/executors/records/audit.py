@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
+from openskills.executors.files.descriptors import auto_close
 from openskills.executors.spec import Command, CommandResult, Isolation
 from openskills.filesystem import lock_file
 from openskills.telemetry.context import trace_id
@@ -143,14 +144,12 @@ class AuditLog:
         except FileNotFoundError:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self._path, flags, 0o600)
-        try:
+        with auto_close(descriptor):
             size = os.fstat(descriptor).st_size
             # A full disk may have cut the last line short.
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 line = b"\n" + line
             written = os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
         if written != len(line):
             raise OSError(f"only {written} of {len(line)} bytes could be written")
         if size + written > self._max_bytes:

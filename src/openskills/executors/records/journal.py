@@ -41,8 +41,8 @@ from openskills.errors import (
 )
 from openskills.executors.protocol import RequestKeeper
 from openskills.executors.requests import RunRequest, RunResult, build_interrupted_result
-from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Isolation
-from openskills.executors.staging.inputs import InputMode, StagedInput
+from openskills.executors.spec import CapturedOutput, CommandResult, Isolation, build_reader
+from openskills.executors.staging.inputs import StagedInput
 from openskills.executors.staging.outputs import OutputFile, allot_bytes
 from openskills.filesystem import TEMPORARY_PREFIX, flush_directory, replace_file_durably
 
@@ -323,6 +323,8 @@ def _lock_journal(path: Path) -> int:
 INLINE_BYTES = 256 * 1024
 """The maximum bytes of output file content in one journal record; the files themselves stay in the workspace."""
 
+_ENDED = ("exit_code", "ending", "duration_ms", "cpu_ms", "memory_bytes", "detail")
+
 
 def record_from_result(result: RunResult) -> dict[str, Any]:
     """The JSON record of a result, from which the same request is answered again."""
@@ -333,12 +335,7 @@ def record_from_result(result: RunResult) -> dict[str, Any]:
         for file, share in zip(result.output_files, shares, strict=True)
     ]
     return {
-        "exit_code": ended.exit_code,
-        "ending": str(ended.ending),
-        "duration_ms": ended.duration_ms,
-        "cpu_ms": ended.cpu_ms,
-        "memory_bytes": ended.memory_bytes,
-        "detail": ended.detail,
+        **{name: getattr(ended, name) for name in _ENDED},
         "stdout": _record_from_stream(ended.stdout),
         "stderr": _record_from_stream(ended.stderr),
         "isolation": str(result.isolation),
@@ -355,29 +352,15 @@ def result_from_record(record: Mapping[str, Any]) -> RunResult:
     """The result of a record made by `record_from_result`."""
     count = sum(file["data"] is None for file in record["output_files"])
     missing = (f"the content of {count} files is not kept with this answer; read them by their ref",) if count else ()
-    ended = CommandResult(
-        record["exit_code"],
-        EndReason(record["ending"]),
-        record["duration_ms"],
-        _stream_from_record(record["stdout"]),
-        _stream_from_record(record["stderr"]),
-        cpu_ms=record["cpu_ms"],
-        detail=record["detail"],
-        memory_bytes=record.get("memory_bytes", 0),
-    )
+    ended = {name: record[name] for name in (*_ENDED, "stdout", "stderr") if name in record}
     return RunResult(
-        ended,
+        build_reader(CommandResult)(ended),
         Isolation(record["isolation"]),
         record["run_id"],
         digest=record["digest"],
         output_files=tuple(map(_file_from_record, record["output_files"])),
         artifact_files=tuple(map(_artifact_from_record, record["artifact_files"])),
-        staged_inputs=tuple(
-            StagedInput(
-                one["source"], one["to"], InputMode(one["mode"]), one["files"], one["size"], tuple(one["warnings"])
-            )
-            for one in record["staged_inputs"]
-        ),
+        staged_inputs=build_reader(tuple[StagedInput, ...])(record["staged_inputs"]),
         warnings=(*record["warnings"], *missing),
     )
 
@@ -446,10 +429,6 @@ def _artifact_from_record(record: Mapping[str, Any]) -> Artifact:
 
 def _record_from_stream(captured: CapturedOutput) -> dict[str, Any]:
     return {"head": _encode_bytes(captured.head), "tail": _encode_bytes(captured.tail), "cut": captured.cut}
-
-
-def _stream_from_record(record: Mapping[str, Any]) -> CapturedOutput:
-    return CapturedOutput(b64decode(record["head"]), b64decode(record["tail"]), record["cut"])
 
 
 def _encode_bytes(data: bytes) -> str:

@@ -25,7 +25,7 @@ from pathlib import Path
 from openskills.errors import ExecutorUnavailable, InvalidArgument, LimitExceeded
 from openskills.executors.files.descriptors import auto_close, delete_tree, open_with_full_access
 from openskills.executors.records.quota import Quota, measure_usage
-from openskills.executors.spec import INPUTS, OUT, RUNS, SKILLS, WORK
+from openskills.executors.spec import INPUTS, OUT, RUNS, SKILLS, WORK, build_reader
 from openskills.filesystem import replace_file
 
 LEASE_FILE = "lease"
@@ -83,14 +83,12 @@ def read_lock(directory: Path) -> LockStatus:
         descriptor = os.open(directory / LEASE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return LockStatus(is_held=False, holder=None, used=directory.stat().st_mtime)
-    try:
+    with auto_close(descriptor):
         used = os.fstat(descriptor).st_mtime
         answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _build_flock_request(fcntl.F_WRLCK))
         held = _FLOCK.unpack(answer)[0] != fcntl.F_UNLCK
         pid = os.pread(descriptor, 20, 0).strip()
         return LockStatus(held, int(pid) if held and pid.isdigit() else None, used)
-    finally:
-        os.close(descriptor)
 
 
 def _build_flock_request(kind: int) -> bytes:
@@ -167,15 +165,7 @@ def read_record(directory: Path) -> WorkspaceRecord | None:
     try:
         descriptor = os.open(directory / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            fields = json.loads(file.read())
-        uid = fields["uid"]
-        return WorkspaceRecord(
-            key=str(fields["key"]),
-            executor=str(fields["executor"]),
-            created=float(fields["created"]),
-            ttl=float(fields["ttl"]),
-            uid=None if uid is None else int(uid),
-        )
+            return build_reader(WorkspaceRecord)(json.loads(file.read()))
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded, SkillError
 from openskills.executors.files.descriptors import auto_close, delete_tree, open_beneath, remove_entry
-from openskills.executors.spec import RESERVED, SkillSnapshot
+from openskills.executors.spec import RESERVED, SkillSnapshot, build_reader, to_json
 from openskills.filesystem import TEMPORARY_PREFIX, flush_directory, replace_file, write_all
 from openskills.paths import open_inside, to_printable
 from openskills.skillmd.rules.specification import describe_unsafe
@@ -182,13 +182,6 @@ class SnapshotCopy:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class _SnapshotFile:
-    digest: str
-    size: int
-    executable: bool
-
-
 def copy_entries(folder: str, items: Sequence[SnapshotEntry], target: Path) -> SnapshotCopy:
     """Copy the scanned entries of `folder` to the new directory `target`, read-only and durable.
 
@@ -196,8 +189,7 @@ def copy_entries(folder: str, items: Sequence[SnapshotEntry], target: Path) -> S
     """
     target.mkdir(mode=0o700)
     lines: list[bytes] = []
-    files: list[_SnapshotFile] = []
-    left = MAX_BYTES
+    files, size = 0, 0
     for item in items:
         path = os.fsencode(item.path)
         if item.kind is SnapshotEntryKind.DIRECTORY:
@@ -207,16 +199,16 @@ def copy_entries(folder: str, items: Sequence[SnapshotEntry], target: Path) -> S
             (target / item.path).symlink_to(item.target)
             lines.append(b"l\0%s\0%s\0" % (path, os.fsencode(item.target)))
         elif item.kind is SnapshotEntryKind.FILE:
-            file = _copy_file(folder, item.path, target / item.path, left)
-            files.append(file)
-            left -= file.size
+            kind, copied, digest = _copy_file(folder, item.path, target / item.path, MAX_BYTES - size)
+            files, size = files + 1, size + copied
             # No part can contain a NUL, so the encoding is unambiguous.
-            lines.append(b"%s\0%s\0%s\0" % (b"x" if file.executable else b"f", path, file.digest.encode()))
+            lines.append(b"%s\0%s\0%s\0" % (kind, path, digest.encode()))
     _sync_to_disk(target, items)
-    return SnapshotCopy(hashlib.sha256(b"".join(lines)).hexdigest(), len(files), sum(file.size for file in files))
+    return SnapshotCopy(hashlib.sha256(b"".join(lines)).hexdigest(), files, size)
 
 
-def _copy_file(folder: str, path: str, target: Path, limit: int) -> _SnapshotFile:
+def _copy_file(folder: str, path: str, target: Path, limit: int) -> tuple[bytes, int, str]:
+    """Copy a file; returns whether it is a program (`x`) or not (`f`), its size and its digest."""
     digest, size = hashlib.sha256(), 0
     with auto_close(_open_source(folder, path)) as source, auto_close(os.open(target, _NEW, 0o600)) as copy:
         status = os.fstat(source)
@@ -229,7 +221,7 @@ def _copy_file(folder: str, path: str, target: Path, limit: int) -> _SnapshotFil
         os.fchmod(copy, PROGRAM if executable else FILE)
     if max(size, status.st_size) > limit:
         raise _size_error(folder)
-    return _SnapshotFile(digest.hexdigest(), size, executable)
+    return b"x" if executable else b"f", size, digest.hexdigest()
 
 
 def _open_source(folder: str, path: str) -> int:
@@ -259,7 +251,7 @@ def _seal(directory: Path) -> None:
         os.fsync(descriptor)
 
 
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +261,7 @@ class SnapshotRecord:
     `settled` is false if something had been changed so recently that a later change could have the same stamp.
     """
 
-    items: list[SnapshotEntry]
+    items: tuple[SnapshotEntry, ...]
     digest: str
     files: int
     size: int
@@ -293,17 +285,8 @@ class SnapshotRecords:
     def put(self, folder: str, record: SnapshotRecord) -> None:
         """Write the record of a folder; the last writer wins."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        items = [[item.path, item.kind, list(item.stamp), item.why, item.target] for item in record.items]
-        value = {
-            "version": _VERSION,
-            "folder": folder,
-            "digest": record.digest,
-            "files": record.files,
-            "size": record.size,
-            "settled": record.settled,
-            "items": items,
-        }
-        replace_file(self._path(folder), json.dumps(value).encode("ascii"))
+        value = {"version": _VERSION, "folder": folder, "record": record}
+        replace_file(self._path(folder), json.dumps(value, default=to_json).encode("ascii"))
 
     def prune(self, digests: Set[str]) -> None:
         """Remove the records of all other snapshots."""
@@ -323,12 +306,7 @@ def _parse_record(data: bytes, folder: str | None) -> SnapshotRecord | None:
         value = json.loads(data)
         if value["version"] != _VERSION or folder not in (None, value["folder"]):
             return None
-        items = [
-            SnapshotEntry(str(path), SnapshotEntryKind(kind), tuple(map(int, stamp)), str(why), str(target))
-            for path, kind, stamp, why, target in value["items"]
-        ]
-        numbers = int(value["files"]), int(value["size"])
-        return SnapshotRecord(items, str(value["digest"]), *numbers, bool(value["settled"]))
+        return build_reader(SnapshotRecord)(value["record"])
     except (ValueError, TypeError, KeyError):
         return None
 
@@ -364,18 +342,18 @@ class SnapshotStore:
         check_skill_name(name)
         folder = os.path.abspath(directory)
         now = time.time_ns()
-        items = scan_folder(folder)
-        record = self._find_record(folder)
+        items = tuple(scan_folder(folder))
+        record = self._known.get(folder) or self._records.get(folder)
         if record is None or record.items != items or not record.settled or not self._has_snapshot(record.digest):
             record = self._build(folder, items, settled=all(is_settled(item.stamp, now) for item in items))
             self._records.put(folder, record)
-            self._known[folder] = record
+        self._known[folder] = record
         return SkillSnapshot(name, record.digest, record.files, record.size, _describe_exclusions(items))
 
     def add(self, folder: Path) -> str:
         """Store a copy of a folder that nothing else uses, and return its digest. Raises as `take` does."""
         path = os.path.abspath(folder)
-        return self._build(path, scan_folder(path), settled=True).digest
+        return self._build(path, tuple(scan_folder(path)), settled=True).digest
 
     def sweep(self, keep: Set[str], *, older_than: float) -> int:
         """Remove snapshots that are not in `keep` and were not taken for `older_than` seconds, and unfinished ones of
@@ -391,12 +369,6 @@ class SnapshotStore:
         self._records.prune({digest for digest in os.listdir(self._root) if _DIGEST.fullmatch(digest)})
         return removed
 
-    def _find_record(self, folder: str) -> SnapshotRecord | None:
-        record = self._known.get(folder)
-        if record is None and (record := self._records.get(folder)) is not None:
-            self._known[folder] = record
-        return record
-
     def _has_snapshot(self, digest: str) -> bool:
         """Whether a snapshot exists; its time is updated, so that no sweep removes it."""
         path = self._root / digest
@@ -407,7 +379,7 @@ class SnapshotStore:
             return False
         return True
 
-    def _build(self, folder: str, items: list[SnapshotEntry], *, settled: bool) -> SnapshotRecord:
+    def _build(self, folder: str, items: tuple[SnapshotEntry, ...], *, settled: bool) -> SnapshotRecord:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         aside = self._root / (TEMPORARY_PREFIX + secrets.token_hex(8))
         try:
@@ -437,7 +409,7 @@ def check_skill_name(name: str) -> str:
     return name
 
 
-def _describe_exclusions(items: list[SnapshotEntry]) -> tuple[str, ...]:
+def _describe_exclusions(items: Sequence[SnapshotEntry]) -> tuple[str, ...]:
     left_out = [f"{to_printable(item.path)} {item.why}" for item in items if item.kind is SnapshotEntryKind.EXCLUDED]
     more = len(left_out) - MAX_WARNINGS
     return (*left_out[:MAX_WARNINGS], *([f"and {more} more are left out"] if more > 0 else []))
