@@ -17,7 +17,7 @@ from openskills.skillmd.frontmatter import (
 )
 from openskills.skillmd.problem import Problem
 from openskills.skillmd.recovery import recover
-from openskills.skillmd.yaml import MAX_FILE_BYTES, MAX_FRONTMATTER_CHARACTERS, SourcePosition
+from openskills.skillmd.yaml import MAX_FILE_BYTES, MAX_FRONTMATTER_CHARACTERS, SourcePosition, YamlSpans
 from tests.skillmd.strategies import relaxed
 from tests.skillmd.work import is_linear
 
@@ -270,7 +270,7 @@ def test_what_is_not_there_has_no_place() -> None:
     places = find_positions(split_document(TEXT), None)
     assert places.key_at(("other",)) is None
     assert places.value_at(("metadata", 1)) is None
-    assert PositionIndex(split_document("text")).key_at(("name",)) is None
+    assert PositionIndex(split_document("text"), YamlSpans()).key_at(("name",)) is None
 
 
 def test_of_a_key_that_stands_twice_the_last_one_has_the_place() -> None:

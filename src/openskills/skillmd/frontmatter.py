@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from openskills.skillmd.problem import Edit, Fix, Problem, Severity, summarize_problems
-from openskills.skillmd.recovery import RecoveredValue, Recovery, has_text_as_map, record_entries, recover
+from openskills.skillmd.recovery import RecoveredValue, Recovery, find_entry_spans, has_text_as_map, recover
 from openskills.skillmd.yaml import (
     MAX_FILE_BYTES,
     MAX_FRONTMATTER_CHARACTERS,
     FrontMatterError,
     SourcePosition,
+    Span,
     Value,
     ValuePath,
+    YamlSpans,
     read_simple_yaml,
     read_yaml,
 )
@@ -124,42 +126,24 @@ def _extra_text_problem(rule: str, message: str, start: int, end: int) -> Proble
     return Problem(rule, message, Severity.WARNING, line=1, column=1, fix=fix)
 
 
-_Span = tuple[int, int, str]
-
-
 class PositionIndex:
-    """Records positions while the front matter is read a second time. Of a repeated key, the last counts."""
+    """The positions of keys and values in the file."""
 
-    def __init__(self, halves: SkillDocument) -> None:
-        self._keys: dict[ValuePath, _Span] = {}
-        self._values: dict[ValuePath, _Span] = {}
+    def __init__(self, halves: SkillDocument, spans: YamlSpans) -> None:
+        self._spans = spans
         self._lines = halves.front_lines
         self._line = halves.front_line - 1
         self._start = halves.front_start
 
     def key_at(self, path: ValuePath) -> SourcePosition | None:
         """The position of a key."""
-        return self._position(self._keys.get(path))
+        return self._position(self._spans.keys.get(path))
 
     def value_at(self, path: ValuePath) -> SourcePosition | None:
         """The position of a value."""
-        return self._position(self._values.get(path))
+        return self._position(self._spans.values.get(path))
 
-    def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        """Record the position of a key."""
-        self._keys[path] = (start, end, style)
-
-    def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        """Record the position of a scalar, or the start of a list or map."""
-        self._values[path] = (start, end, style)
-
-    def close(self, path: ValuePath, end: int) -> None:
-        """Record the end of a list or map."""
-        begun = self._values.get(path)
-        if begun is not None:
-            self._values[path] = (begun[0], end, begun[2])
-
-    def _position(self, span: _Span | None) -> SourcePosition | None:
+    def _position(self, span: Span | None) -> SourcePosition | None:
         if span is None:
             return None
         start, end, style = span
@@ -169,12 +153,11 @@ class PositionIndex:
 
 def find_positions(halves: SkillDocument, recovery: Recovery | None) -> PositionIndex:
     """The positions of all keys and values in front matter that was parsed, or recovered by `recovery`."""
-    places = PositionIndex(halves)
-    if recovery is None:
-        read_yaml(halves.front or "", places)
-    else:
-        record_entries(halves.front or "", recovery, places)
-    return places
+    if recovery is not None:
+        return PositionIndex(halves, find_entry_spans(halves.front or "", recovery))
+    spans = YamlSpans()
+    read_yaml(halves.front or "", spans)
+    return PositionIndex(halves, spans)
 
 
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -251,7 +234,10 @@ class FrontMatter:
     def _find_positions(self) -> PositionIndex:
         if self._places is None:
             document = self._halves
-            self._places = find_positions(document, self._recovery) if self.readable else PositionIndex(document)
+            readable = self.readable
+            self._places = (
+                find_positions(document, self._recovery) if readable else PositionIndex(document, YamlSpans())
+            )
         return self._places
 
 
