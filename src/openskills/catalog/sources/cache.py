@@ -14,8 +14,7 @@ from typing import IO, cast
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from openskills.catalog.skill import SKILL_FILE
-from openskills.catalog.sources.archive import ARCHIVE_SUFFIXES, unpack
-from openskills.catalog.sources.entries import is_plain_name
+from openskills.catalog.sources.archive import ARCHIVE_SUFFIXES, is_plain_name, unpack
 from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded, SourceUnavailable
 from openskills.filesystem import (
     MONTH,

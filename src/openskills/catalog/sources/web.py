@@ -16,7 +16,14 @@ from urllib.parse import quote, unquote, urlunsplit
 
 from openskills.catalog.root import FetchResult, Progress, Root
 from openskills.catalog.skill import SKILL_FILE
-from openskills.catalog.sources.archive import UnpackLimits, detect_format, hash_content, unpack
+from openskills.catalog.sources.archive import (
+    EntryNames,
+    UnpackLimits,
+    detect_format,
+    hash_content,
+    is_plain_name,
+    unpack,
+)
 from openskills.catalog.sources.cache import (
     cache_key,
     has_archive_suffix,
@@ -27,7 +34,6 @@ from openskills.catalog.sources.cache import (
     redact,
     split_url,
 )
-from openskills.catalog.sources.entries import EntryNames, is_plain_name
 from openskills.catalog.sources.http import Downloader, SourceDownload
 from openskills.errors import (
     DeadlineExceeded,
