@@ -461,11 +461,9 @@ class FileArtifactStore:
                 yield ArtifactReader(artifact, chunks)
 
     async def list(self, scope: Scope) -> Sequence[Artifact]:
-        """See `ArtifactStore.list`."""
         return await self._run_in_thread(self._list_latest, (scope.session_owner, scope.user_owner))
 
     async def versions(self, scope: Scope, name: str) -> Sequence[Artifact]:
-        """See `ArtifactStore.versions`."""
         name = normalize_name(name)
         return await self._run_in_thread(self._logs.versions, scope.owner(name), name)
 

@@ -497,14 +497,12 @@ class S3ArtifactStore:
             yield ArtifactReader(record.artifact, chunks)
 
     async def list(self, scope: Scope) -> Sequence[Artifact]:
-        """See `ArtifactStore.list`."""
         await self._prepare_to_read()
         owners = (scope.session_owner, scope.user_owner)
         latest = [record.artifact for owner in owners for record in await self._names.list_latest(owner)]
         return tuple(sorted(latest, key=lambda artifact: artifact.name))
 
     async def versions(self, scope: Scope, name: str) -> Sequence[Artifact]:
-        """See `ArtifactStore.versions`."""
         name = normalize_name(name)
         await self._prepare_to_read()
         return tuple(record.artifact for record in await self._names.versions(scope.owner(name), name))

@@ -280,7 +280,6 @@ class RedisSessionStore:
         self._client = RedisClient(url, self._place)
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
-        """See `SessionStore.get`."""
         fields, bodies = await self._client.run(READ, session_keys(key)[:2], [max(after, 0)])
         head = _parse_snapshot(key, fields).head
         return head.build_session([event_from_json(body) for body in bodies], after=after) if head else None
@@ -288,7 +287,6 @@ class RedisSessionStore:
     async def append(
         self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
     ) -> AppendResult:
-        """See `SessionStore.append`."""
         keys = session_keys(key)
         for number in range(TRIES):
             fields, stored, lease = await self._client.run(LOOKUP, (*keys[:3], keys[4]), [event.id])
@@ -310,16 +308,13 @@ class RedisSessionStore:
         raise SessionsUnavailable(message)
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
-        """See `SessionStore.list`."""
         owner = sessions_key(check_id("app", app), check_id("user", user))
         return sort_latest_first([_parse_info(app, user, value) for value in await self._client.values(owner)])
 
     async def delete(self, key: SessionKey) -> bool:
-        """See `SessionStore.delete`."""
         return bool(await self._client.run(DELETE, session_keys(key)[:4], [session_id(key)]))
 
     async def acquire_lease(self, key: SessionKey, holder: str, *, ttl: float) -> tuple[SessionLease, Session | None]:
-        """See `SessionStore.acquire_lease`."""
         keys = session_keys(key)
         arguments: list[str | int] = [check_id("holder", holder), to_milliseconds(ttl)]
         epoch, found, left = await self._client.run(ACQUIRE, (keys[0], keys[4]), arguments)
@@ -329,13 +324,11 @@ class RedisSessionStore:
         return SessionLease(key, holder, epoch), head.without_events() if head else None
 
     async def renew_lease(self, lease: SessionLease, *, ttl: float) -> None:
-        """See `SessionStore.renew_lease`."""
         done = await self._client.run(RENEW, session_keys(lease.key)[4:], [lease.epoch, to_milliseconds(ttl)])
         if isinstance(done, list):
             raise LeaseLost(lease.key.session, lease.epoch, _decode_holder(cast("list[bytes]", done)))
 
     async def release_lease(self, lease: SessionLease) -> None:
-        """See `SessionStore.release_lease`."""
         await self._client.run(RELEASE, session_keys(lease.key)[4:], [lease.epoch])
 
     async def close(self) -> None:

@@ -142,7 +142,6 @@ class SqlSessionStore(ABC):
         return await self._write(key, steps)
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
-        """See `SessionStore.get`."""
         return await self._read(_read_session(key, after))
 
     async def append(
@@ -152,24 +151,19 @@ class SqlSessionStore(ABC):
         return await self._write(key, _append_event(key, event, expected, epoch, self._hook))
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
-        """See `SessionStore.list`."""
         rows = await self._read(_read_rows(build_list_query(check_id("app", app), check_id("user", user))))
         return sort_latest_first([info_from_row(app, user, row) for row in rows])
 
     async def delete(self, key: SessionKey) -> bool:
-        """See `SessionStore.delete`."""
         return await self._write(key, _delete_session(key))
 
     async def acquire_lease(self, key: SessionKey, holder: str, *, ttl: float) -> tuple[SessionLease, Session | None]:
-        """See `SessionStore.acquire_lease`."""
         return await self._write_lease(key, self._take_lease(key, holder, ttl))
 
     async def renew_lease(self, lease: SessionLease, *, ttl: float) -> None:
-        """See `SessionStore.renew_lease`."""
         await self._write_lease(lease.key, self._prolong_lease(lease, to_milliseconds(ttl)))
 
     async def release_lease(self, lease: SessionLease) -> None:
-        """See `SessionStore.release_lease`."""
         await self._write_lease(lease.key, _end_lease(lease))
 
     def _take_lease(self, key: SessionKey, holder: str, ttl: float) -> SqlSteps[tuple[SessionLease, Session | None]]:
