@@ -44,7 +44,7 @@ from openskills.filesystem import (
     flush_directory,
     is_disk_full,
     lock_file,
-    make_private_durable,
+    make_private,
     remove_orphans,
     replace_file_via,
     write_all,
@@ -311,7 +311,7 @@ class VersionLogs:
         """Append a version durably; `build` makes it from its number."""
         path = self._path(owner, name)
         with lock_file(self._lock_path(path)):
-            make_private_durable(path.parent)
+            make_private(path.parent, durable=True)
             with _open_file(path, os.O_RDWR | os.O_CREAT) as handle:
                 last = _read_tail(handle, path)
                 if not last.position:
@@ -509,7 +509,7 @@ class FileArtifactStore:
             if self._prepared:
                 return
             for directory in (self._arrivals, self._locks, self._root / "blobs", self._root / "logs"):
-                make_private_durable(directory)
+                make_private(directory, durable=True)
             # Also if they existed: the process that created them may have been killed before flushing.
             flush_directory(self._root)
             flush_directory(self._root.parent)

@@ -27,7 +27,7 @@ from openskills.filesystem import (
     build_store_error,
     create_unnamed,
     flush_directory,
-    make_private_durable,
+    make_private,
     remove_orphans,
     write_all,
 )
@@ -219,14 +219,14 @@ class DirectoryObjectStore:
 
     def _prepare(self) -> None:
         if not self._is_ready:
-            make_private_durable(self._objects)
-            remove_orphans(make_private_durable(self._arriving))
+            make_private(self._objects, durable=True)
+            remove_orphans(make_private(self._arriving, durable=True))
             self._is_ready = True
 
     def _commit(self, handle: int, target: Path, move: Callable[[], None]) -> None:
         os.fsync(handle)
         for attempt in range(_TRIES):
-            make_private_durable(target.parent)
+            make_private(target.parent, durable=True)
             try:
                 move()
                 flush_directory(target.parent)

@@ -19,7 +19,7 @@ from typing import Any
 
 from openskills.catalog.skill import TICK_NS, Stamp, stamp_of
 from openskills.errors import InvalidArgument, LimitExceeded
-from openskills.filesystem import lock_file, replace_file_durably
+from openskills.filesystem import lock_file, replace_file
 
 
 class TrustAnswer(StrEnum):
@@ -104,7 +104,7 @@ class TrustStore:
             decisions = self.read_decisions()
             yield decisions
             content = {"places": {place: asdict(decision) for place, decision in decisions.items()}}
-            replace_file_durably(self._file, json.dumps(content, indent=2, sort_keys=True).encode())
+            replace_file(self._file, json.dumps(content, indent=2, sort_keys=True).encode(), durable=True)
 
 
 def _parse_decision(entry: Any) -> TrustDecision:
