@@ -62,11 +62,9 @@ class BlobWriter:
 
     @property
     def sha256(self) -> str:
-        """The digest of the bytes written so far."""
         return self._digest.hexdigest()
 
     def write(self, piece: bytes) -> None:
-        """Append bytes."""
         write_all(self._handle, piece)
         self._digest.update(piece)
         self.size += len(piece)
@@ -202,7 +200,6 @@ def digest_key(parts: tuple[str, ...]) -> str:
 
 
 def format_record(artifact: Artifact, owner: tuple[str, ...]) -> bytes:
-    """The line of one version."""
     return _format_line(artifact_to_fields(artifact, owner))
 
 

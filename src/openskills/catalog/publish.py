@@ -84,11 +84,9 @@ class Publication:
 
     @property
     def teams(self) -> tuple[str, ...]:
-        """The teams that have skills."""
         return tuple(sorted({one.team for one in self.skills.values()} - {""}))
 
     def select(self, chosen: Callable[[PublishedSkill], bool]) -> "Publication":
-        """Only some of the skills."""
         return Publication({name: one for name, one in self.skills.items() if chosen(one)})
 
 

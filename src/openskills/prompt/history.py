@@ -237,7 +237,6 @@ class TextLocations(NamedTuple):
     calls: tuple[int, ...] = ()
 
     def find_doc(self, path: str) -> int | None:
-        """The message that holds a document."""
         return self.docs.get(path, self.rest)
 
     def selection(self) -> tuple[str, ...]:
@@ -252,7 +251,6 @@ class TextLocations(NamedTuple):
         return TextLocations(self.body, {path: self.docs.get(path, new) for path in docs}, None, self.calls)
 
     def with_call(self, index: int) -> "TextLocations":
-        """The locations after one more call."""
         return TextLocations(self.body, self.docs, self.rest, (*self.calls, index))
 
 
@@ -332,7 +330,6 @@ class HistoryReplay:
         return TextHistory(self._locations, self._spare, self._outcomes, self._position)
 
     def add_all(self, messages: Iterable[Message]) -> None:
-        """Replay the next messages."""
         for message in messages:
             self._add(message)
 

@@ -98,7 +98,6 @@ def account(
 
 
 def flatten_messages(messages: Iterable[Message]) -> list[FlatMessage]:
-    """Copy messages into their texts and data."""
     return [_flatten_message(message) for message in messages]
 
 
@@ -170,7 +169,6 @@ class Ledger:
 
     @property
     def requests(self) -> int:
-        """How many requests there were."""
         return self._requests
 
     @property
@@ -180,7 +178,6 @@ class Ledger:
 
     @property
     def sum(self) -> RequestTokens:
-        """The sum of all requests."""
         new, self._not_summed = [self._sum, *self._not_summed], []
         skills: dict[str, int] = {}
         for one in new:
@@ -354,7 +351,6 @@ def pack_body(body: bytes, known: Container[str]) -> tuple[list[str], dict[str, 
 
 
 def list_references(parts: Iterable[str]) -> list[str]:
-    """The digests in packed parts."""
     return [part[1:] for part in parts if part.startswith(_REFERENCE)]
 
 
@@ -447,17 +443,13 @@ def _build_element(section: str, value: object) -> RequestElement:
         return RequestElement(section, title, text, raw)
     content = get_field(value, "content")
     # Data, such as images, and blocks of other providers are shown as JSON.
-    parts = [content] if isinstance(content, str) else [_format_part(part) for part in get_items(content)]
-    calls = [f"{call.name} {_format_arguments(call.arguments)}" for call in get_tool_calls(cast("Message", value))]
-    return RequestElement(section, title, "\n".join([*parts, *calls]), raw)
-
-
-def _format_part(part: object) -> str:
-    return "\n".join(get_part_texts((part,))) or encode_json(part)
-
-
-def _format_arguments(arguments: object) -> str:
-    return arguments if isinstance(arguments, str) else encode_json(arguments)
+    items = () if isinstance(content, str) else get_items(content)
+    parts = ["\n".join(get_part_texts((part,))) or encode_json(part) for part in items]
+    lines = [content] if isinstance(content, str) else parts
+    for call in get_tool_calls(cast("Message", value)):
+        arguments = call.arguments if isinstance(call.arguments, str) else encode_json(call.arguments)
+        lines.append(f"{call.name} {arguments}")
+    return RequestElement(section, title, "\n".join(lines), raw)
 
 
 def compare_requests(before: bytes | None, now: bytes) -> list[RequestChange]:

@@ -19,8 +19,8 @@ from openskills.postgres import (
     translate_postgres_errors,
 )
 from openskills.session.sqlite import SESSION_MIGRATIONS
-from openskills.session.store import AppendEventHook, SessionKey, strip_credentials
-from openskills.session.tables import SqlSessionStore, SqlSteps, session_id
+from openskills.session.store import AppendEventHook, SessionKey, session_id, strip_credentials
+from openskills.session.tables import SqlSessionStore, SqlSteps
 from openskills.sql import (
     CREATE_SCHEMA_TABLE,
     INSERT_SCHEMA_VERSION,
@@ -64,7 +64,6 @@ class PostgresTransaction:
         await self.fetch_rows((LOCK_TRANSACTION, (name,)))
 
     async def fetch_rows(self, query: SqlQuery) -> Sequence[SqlRow]:
-        """All rows of a query."""
         sql, arguments = query
         with translate_postgres_errors(self.place, SessionsUnavailable):
             return await self.connection.fetch(sql, *arguments)

@@ -24,6 +24,7 @@ from openskills.session.store import (
     advance_head,
     digest_ids,
     result_from_stored,
+    session_id,
     sort_latest_first,
     state_to_json,
     take_lease,
@@ -52,11 +53,6 @@ _SET_LEASE = """
 """
 _DELETE_EVENTS = "DELETE FROM openskills_events WHERE session = $1"
 _DELETE = "DELETE FROM openskills_sessions WHERE id = $1"
-
-
-def session_id(key: SessionKey) -> str:
-    """The id of a session in the tables."""
-    return digest_ids(key.app, key.user, key.session)
 
 
 def build_head_query(key: SessionKey) -> SqlQuery:
@@ -103,18 +99,15 @@ def build_lease_query(key: SessionKey) -> SqlQuery:
 
 
 def build_set_lease_query(key: SessionKey, lease: LeaseRecord) -> SqlQuery:
-    """Store the last lease of a session."""
     return _SET_LEASE, (session_id(key), lease.epoch, lease.holder, lease.expires)
 
 
 def head_from_row(key: SessionKey, row: SqlRow) -> SessionHead:
-    """The head in a row of `build_head_query`."""
     revision, begun, updated, state = row
     return SessionHead(key, revision, datetime.fromisoformat(begun), datetime.fromisoformat(updated), json.loads(state))
 
 
 def info_from_row(app: str, user: str, row: SqlRow) -> SessionInfo:
-    """The list entry in a row of `build_list_query`."""
     name, revision, begun, updated = row
     key = SessionKey(app, user, name)
     return SessionInfo(key, revision, datetime.fromisoformat(begun), datetime.fromisoformat(updated))

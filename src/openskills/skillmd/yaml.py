@@ -7,7 +7,7 @@ importing the parser. A property test checks that both agree.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -72,14 +72,12 @@ class FrontMatterError(Exception):
         self.offset = offset
 
 
+@dataclass(slots=True)
 class YamlDocument:
     """The result of `read_yaml`: the top mapping, and repeated keys with the offset of the second one."""
 
-    __slots__ = ("duplicates", "fields")
-
-    def __init__(self) -> None:
-        self.fields: dict[str, Value] = {}
-        self.duplicates: list[tuple[str, int]] = []
+    fields: dict[str, Value] = field(default_factory=dict[str, Value])
+    duplicates: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
 
 def read_yaml(text: str, spans: YamlSpans | None = None) -> YamlDocument:
@@ -120,10 +118,10 @@ class _YamlBuilder:
         import yaml
 
         next_event = self._loader.get_event
-        handlers = {
+        handlers: dict[Any, Callable[[Any], None]] = {
             yaml.ScalarEvent: self._scalar,
-            yaml.MappingStartEvent: self._open_map,
-            yaml.SequenceStartEvent: self._open_list,
+            yaml.MappingStartEvent: lambda event: self._open(event, {}),
+            yaml.SequenceStartEvent: lambda event: self._open(event, []),
             yaml.MappingEndEvent: self._close,
             yaml.SequenceEndEvent: self._close,
             yaml.AliasEvent: self._alias,
@@ -189,12 +187,6 @@ class _YamlBuilder:
             style = getattr(event, "style", None) or ("!" if event.tag else "")
             self._spans.values[(*self._steps, step)] = (event.start_mark.index, self._end, style)
         return step
-
-    def _open_map(self, event: Any) -> None:
-        self._open(event, {})
-
-    def _open_list(self, event: Any) -> None:
-        self._open(event, [])
 
     def _open(self, event: Any, container: dict[str, Value] | list[Value]) -> None:
         if event.anchor is not None or event.tag is not None:

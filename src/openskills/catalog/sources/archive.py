@@ -174,7 +174,6 @@ class UnpackMeter:
 
 
 def corrupt_archive(where: str, what: object) -> InvalidSkill:
-    """The error for a damaged archive."""
     return InvalidSkill(f"{where}: the archive is damaged or incomplete ({what}); create or download it again")
 
 
@@ -592,7 +591,6 @@ class FileContent(NamedTuple):
     executable: bool = False
 
     def under(self, directory: str) -> "FileContent":
-        """The same file below a directory."""
         return self._replace(path=f"{directory}/{self.path}")
 
 

@@ -35,7 +35,6 @@ _MAX_ARCHIVE = 512 << 20
 
 
 def has_archive_suffix(name: str) -> bool:
-    """Whether a file name has the suffix of an archive."""
     return name.lower().endswith(ARCHIVE_SUFFIXES)
 
 
@@ -91,7 +90,6 @@ def folder_name(content: Path, fallback: str) -> str:
 
 
 def strip_archive_suffix(name: str) -> str:
-    """The name of an archive without its suffix."""
     return next((name[: -len(one)] for one in ARCHIVE_SUFFIXES if name.lower().endswith(one)), name)
 
 
@@ -174,7 +172,6 @@ def normalize_url(url: str) -> str:
 
 
 def cache_key(text: str) -> str:
-    """A file name for a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -242,7 +239,6 @@ class DownloadCache:
         self._directory = directory
 
     def body_path(self, url: str, cached: CachedResponse) -> Path:
-        """The file with the body."""
         return self._entry_directory(url) / cached.sha256
 
     def find(self, url: str) -> CachedResponse | None:
