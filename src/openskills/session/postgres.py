@@ -14,7 +14,6 @@ from openskills.postgres import (
     URL_HINT,
     WRITE_MODE,
     build_begin,
-    count_changed_rows,
     import_asyncpg,
     translate_postgres_errors,
 )
@@ -68,11 +67,11 @@ class PostgresTransaction:
         with translate_postgres_errors(self.place, SessionsUnavailable):
             return await self.connection.fetch(sql, *arguments)
 
-    async def execute_update(self, query: SqlQuery) -> int:
-        """Execute a statement; returns the number of changed rows."""
+    async def execute_update(self, query: SqlQuery) -> None:
+        """Execute a statement without rows."""
         sql, arguments = query
         with translate_postgres_errors(self.place, SessionsUnavailable):
-            return count_changed_rows(await self.connection.execute(sql, *arguments))
+            await self.connection.execute(sql, *arguments)
 
 
 class PostgresPool:

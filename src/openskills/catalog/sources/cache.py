@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from openskills.catalog.skill import SKILL_FILE
@@ -275,17 +275,11 @@ class DownloadCache:
 
     def _read_record(self, url: str) -> CachedResponse | None:
         try:
-            record: object = json.loads((self._entry_directory(url) / _RECORD).read_bytes())
-        except (OSError, ValueError):
+            record = CachedResponse(**json.loads((self._entry_directory(url) / _RECORD).read_bytes()))
+        except (OSError, ValueError, TypeError):
             return None
-        if not isinstance(record, dict):
-            return None
-        fields = cast("dict[str, object]", record)
-        size = fields.pop("size", None)
-        texts = {name: value for name, value in fields.items() if isinstance(value, str)}
-        if not isinstance(size, int) or texts.keys() != {"sha256", "url", "etag", "last_modified", "content_type"}:
-            return None
-        return CachedResponse(size=size, **texts)
+        is_valid = all(isinstance(value, int if name == "size" else str) for name, value in asdict(record).items())
+        return record if is_valid else None
 
     def _entry_directory(self, url: str) -> Path:
         return self._directory / cache_key(normalize_url(url))
