@@ -303,13 +303,14 @@ class Settings:
 
 def _read_field(each: Field[Any], env: Mapping[str, str], found: Mapping[str, Any]) -> object:
     """The value of a field; `found` are those of the fields before it."""
-    parse, default, names, below = (each.metadata[key] for key in ("parse", "default", "names", "below"))
+    read = each.metadata
     name = find_variable(each.name, env)
-    if name is not None and name in (names or VARIABLES[each.name][:1]):
-        return parse(env[name].strip(), name)
-    if below is not None:
-        return found[below[0]] / below[1]
-    return None if default is None else parse(default, "")
+    if name is not None and name in (read["names"] or VARIABLES[each.name][:1]):
+        return read["parse"](env[name].strip(), name)
+    if read["below"] is not None:
+        base, suffix = read["below"]
+        return found[base] / suffix
+    return None if read["default"] is None else read["parse"](read["default"], "")
 
 
 def _list_variables() -> dict[str, tuple[str, ...]]:
