@@ -153,11 +153,11 @@ def _iter_strings(value: object, depth: int = _MAX_DEPTH) -> Iterator[str]:
 
 
 class Ledger:
-    """Token usage of one conversation: the last `max_requests` requests, and the sum of all."""
+    """Token usage of a conversation: the last `max_requests` requests, the number of `requests`, and the sum of all."""
 
     def __init__(self, max_requests: int = 256) -> None:
         self._last: deque[RequestTokens] = deque(maxlen=max_requests)
-        self._requests = 0
+        self.requests = 0
         self._sum = RequestTokens()
         self._not_summed: list[RequestTokens] = []
         self._sent: list[FlatMessage] = []
@@ -166,10 +166,6 @@ class Ledger:
         self._parts: tuple[Sequence[PromptPart], str] | None = None
         self._by_part: tuple[Mapping[PromptLayer, int], Mapping[str, int], int] = ({}, {}, 0)
         self._counts = TokenCountCache(estimate_tokens)
-
-    @property
-    def requests(self) -> int:
-        return self._requests
 
     @property
     def last(self) -> Sequence[RequestTokens]:
@@ -270,7 +266,7 @@ class Ledger:
 
     def add(self, request: RequestTokens) -> None:
         """Add a request that was counted elsewhere."""
-        self._requests += 1
+        self.requests += 1
         self._last.append(request)
         self._not_summed.append(request)
         if len(self._not_summed) > _MAX_NOT_SUMMED:
@@ -278,7 +274,7 @@ class Ledger:
 
     def format_table(self) -> str:
         """A text table of the last requests and the sum, then the skills by tokens."""
-        first = self._requests - len(self._last) + 1
+        first = self.requests - len(self._last) + 1
         rows = [["request", "tokens", *PromptLayer, "unchanged"]]
         rows += [_format_row(str(number), request) for number, request in enumerate(self._last, first)]
         rows.append(_format_row("all", self.sum))

@@ -207,29 +207,28 @@ def tar_members(stream: IO[bytes], where: str, meter: UnpackMeter) -> Iterator[M
         elif header.type in (b"g", b"K"):
             reader.skip(header.size)
         else:
-            member, rest = _tar_member(header, extension, reader)
+            member = _tar_member(header, extension, reader)
             extension = _PaxExtension()
             yield member
-            for _ in rest:
+            for _ in member.chunks:
                 pass
     reader.drain()
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
+class _Header(NamedTuple):
     name: bytes
     mode: int
     size: int
     type: bytes
 
 
+@dataclass(slots=True)
 class _PaxExtension:
     """The extended headers before a member."""
 
-    def __init__(self) -> None:
-        self.path: bytes | None = None
-        self.size: int | None = None
-        self.sparse = False
+    path: bytes | None = None
+    size: int | None = None
+    sparse: bool = False
 
     def add_pax(self, data: bytes, where: str) -> None:
         for key, value in _pax_records(data, where):
@@ -288,7 +287,7 @@ class _TarReader:
         return data
 
 
-def _tar_member(header: _Header, extension: _PaxExtension, reader: _TarReader) -> tuple[Member, Iterator[bytes]]:
+def _tar_member(header: _Header, extension: _PaxExtension, reader: _TarReader) -> Member:
     raw = header.name if extension.path is None else extension.path
     name = raw.decode("utf-8", "surrogateescape")
     kind = MemberKind.SPARSE if extension.sparse else _KINDS.get(header.type, MemberKind.UNKNOWN)
@@ -297,7 +296,7 @@ def _tar_member(header: _Header, extension: _PaxExtension, reader: _TarReader) -
     size = header.size if extension.size is None else extension.size
     reader.meter.start_entry(name)
     chunks = reader.read_chunks(size if kind is MemberKind.FILE else 0)
-    return Member(name, kind, bool(header.mode & 0o111), chunks), chunks
+    return Member(name, kind, bool(header.mode & 0o111), chunks)
 
 
 def _parse_header(block: bytes, where: str) -> _Header:
