@@ -198,7 +198,7 @@ class Catalog:
 
         `on_change` is called in that thread after every refresh that changed something.
         """
-        return CatalogWatcher(self, on_change)
+        return CatalogWatcher(lambda: self.roots, self.refresh, on_change)
 
     def _fetch(self, source: Source, problems: list[Problem]) -> Sequence[Root]:
         try:
