@@ -27,12 +27,11 @@ from openskills.filesystem import (
     create_unnamed,
     find_folder,
     lock_file,
-    make_private_durable,
+    make_private,
     remove_orphans,
     remove_unused,
     replace_directory,
     replace_file,
-    replace_file_durably,
     replace_file_via,
     rewrite_file,
     scratch_directory,
@@ -42,13 +41,13 @@ from openskills.filesystem import (
 
 
 def test_directories_are_made_with_their_parents_for_the_owner_only(tmp_path: Path) -> None:
-    made = make_private_durable(tmp_path / "a" / "b")
+    made = make_private(tmp_path / "a" / "b", durable=True)
     assert [path.stat().st_mode & 0o777 for path in (made, made.parent)] == [0o700, 0o700]
-    assert make_private_durable(made) == made
+    assert make_private(made, durable=True) == made
 
 
 def test_a_file_is_replaced_in_one_step_and_nothing_is_left_on_the_way(tmp_path: Path) -> None:
-    way, target = make_private_durable(tmp_path / "way"), tmp_path / "target"
+    way, target = make_private(tmp_path / "way", durable=True), tmp_path / "target"
     replace_file_via(target, b"one", via=way)
     replace_file_via(target, b"two", via=way)
     assert target.read_bytes() == b"two"
@@ -57,7 +56,7 @@ def test_a_file_is_replaced_in_one_step_and_nothing_is_left_on_the_way(tmp_path:
 
 
 def test_what_arrives_is_gone_at_the_end_unless_it_was_renamed(tmp_path: Path) -> None:
-    way = make_private_durable(tmp_path / "way")
+    way = make_private(tmp_path / "way", durable=True)
     with create_unnamed(way) as (handle, path):
         write_all(handle, b"half")
         assert path.read_bytes() == b"half"
@@ -82,7 +81,7 @@ def test_orphans_are_removed_and_what_is_in_use_is_not(tmp_path: Path) -> None:
 
 
 def test_removing_orphans_never_takes_a_file_from_its_writer(tmp_path: Path) -> None:
-    way, stop = make_private_durable(tmp_path / "way"), threading.Event()
+    way, stop = make_private(tmp_path / "way", durable=True), threading.Event()
 
     def sweep() -> None:
         while not stop.is_set():
@@ -264,8 +263,18 @@ def test_scratch_is_gone_at_the_end(tmp_path: Path) -> None:
 
 
 Write = Callable[[Path, bytes], None]
-REPLACING = (replace_file, replace_file_durably)
-WRITING = (*REPLACING, rewrite_file)
+
+
+def replace_durably(path: Path, data: bytes) -> None:
+    replace_file(path, data, durable=True)
+
+
+REPLACING = (replace_file, replace_durably)
+CALLS: dict[Write, str] = {
+    replace_file: "replace_file(path, data)",
+    replace_durably: "replace_file(path, data, durable=True)",
+    rewrite_file: "rewrite_file(path, data)",
+}
 
 
 @pytest.mark.parametrize("write", REPLACING)
@@ -322,15 +331,16 @@ def test_a_directory_in_its_place_stays_and_nothing_is_left_beside_it(tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-@pytest.mark.parametrize("write", WRITING)
+@pytest.mark.parametrize("write", CALLS)
 def test_a_full_disk_leaves_the_old_content_and_nothing_else(tmp_path: Path, write: Write) -> None:
     file = tmp_path / "a"
     file.write_bytes(b"old")
     code = (
         "import pathlib, sys\n"
-        f"from openskills.filesystem import {write.__name__} as write\n"
+        "from openskills.filesystem import replace_file, rewrite_file\n"
+        "path, data = pathlib.Path(sys.argv[1]), b'x' * 100_000\n"
         "try:\n"
-        "    write(pathlib.Path(sys.argv[1]), b'x' * 100_000)\n"
+        f"    {CALLS[write]}\n"
         "except OSError as error:\n"
         "    print(error.errno, error.filename)\n"
     )

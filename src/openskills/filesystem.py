@@ -18,27 +18,37 @@ TEMPORARY_PREFIX = ".arriving-"
 _OWNER_ONLY = 0o600
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file with mode 0600 atomically: readers see the old content or the new.
+def replace_file(path: Path, data: bytes, *, mode: int = _OWNER_ONLY, durable: bool = False) -> None:
+    """Write a file atomically: readers see the old content or the new. By default it is for its owner only.
 
-    A link at `path` is replaced, not followed. Raises an `OSError` that names `path`; then nothing has changed.
+    A link at `path` is replaced, not followed. If `durable`, the new content survives a power failure once this
+    returns. Raises an `OSError` that names `path`; then nothing has changed.
     """
-    _replace(path, data, _OWNER_ONLY, durable=False)
-
-
-def replace_public_file(path: Path, data: bytes, *, executable: bool = False) -> None:
-    """Like `replace_file`, for a file that everybody may read: mode 0644, or 0755 if it is executable."""
-    _replace(path, data, 0o755 if executable else 0o644, durable=False)
-
-
-def replace_file_durably(path: Path, data: bytes) -> None:
-    """Like `replace_file`, and the new content survives a power failure once this returns."""
-    _replace(path, data, _OWNER_ONLY, durable=True)
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            # Not every file system can change a mode, and most files have theirs from the start.
+            if mode != _OWNER_ONLY:
+                os.fchmod(handle, mode)
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(handle)
+        os.replace(temporary, path)
+        temporary = None
+        if durable:
+            flush_directory(path.parent)
+    except OSError as error:
+        raise _error_with_path(path, error) from error
+    finally:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
 
 
 def rewrite_file(path: Path, data: bytes) -> None:
     """Like `replace_file` for a file that must exist; it keeps its permissions."""
-    _replace(path, data, os.lstat(path).st_mode & 0o777, durable=False)
+    replace_file(path, data, mode=os.lstat(path).st_mode & 0o777)
 
 
 @contextmanager
@@ -62,40 +72,8 @@ def lock_file(path: Path, *, shared: bool = False) -> Generator[None]:
         os.close(descriptor)
 
 
-def _replace(path: Path, data: bytes, mode: int, *, durable: bool) -> None:
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            # Not every file system can change a mode, and most files have theirs from the start.
-            if mode != _OWNER_ONLY:
-                os.fchmod(handle, mode)
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(handle)
-        os.replace(temporary, path)
-        temporary = None
-        if durable:
-            flush_directory(path.parent)
-    except OSError as error:
-        raise _error_with_path(path, error) from error
-    finally:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
-
-
 def _error_with_path(path: Path, error: OSError) -> OSError:
     return OSError(error.errno, error.strerror or str(error), str(path))
-
-
-def make_private_durable(directory: Path) -> Path:
-    """Create a directory with its parents, mode 0700, so that it survives a power failure; return it."""
-    if not directory.is_dir():
-        make_private_durable(directory.parent)
-        directory.mkdir(mode=0o700, exist_ok=True)
-        flush_directory(directory.parent)
-    return directory
 
 
 def flush_directory(directory: Path) -> None:
@@ -217,11 +195,13 @@ def replace_directory(into: Path) -> Generator[Path]:
                 raise
 
 
-def make_private(directory: Path) -> Path:
-    """Create a directory with its parents, mode 0700, and return it."""
+def make_private(directory: Path, *, durable: bool = False) -> Path:
+    """Create a directory with its parents, mode 0700, and return it; if `durable`, it survives a power failure."""
     if not directory.is_dir():
-        make_private(directory.parent)
+        make_private(directory.parent, durable=durable)
         directory.mkdir(mode=0o700, exist_ok=True)
+        if durable:
+            flush_directory(directory.parent)
     return directory
 
 

@@ -226,22 +226,17 @@ class _ProjectReader:
         return found
 
     def read_grants(self, value: object, keys: tuple[str, ...]) -> SkillGrants:
+        readers = {
+            "network": self._read_texts,
+            "secrets": self._read_names,
+            "environment": self._read_environment,
+            "timeout": self._read_timeout,
+            "packages": self._read_packages,
+            "npm": self._read_packages,
+            "venv": self._read_directory,
+        }
         found = self.read_table(value, keys, _KEYS)
-        lists = [name for name in ("packages", "npm", "network") if name in found]
-        given: dict[str, Any] = {name: self._read_texts(found[name], (*keys, name)) for name in lists}
-        for name in ("packages", "npm"):
-            for item in given.get(name, ()):
-                if item.startswith("-"):
-                    raise self._fault((*keys, name), f"{item!r} is an option of the installer; name a package")
-        if "secrets" in found:
-            given["secrets"] = self._read_names(found["secrets"], (*keys, "secrets"))
-        if "environment" in found:
-            given["environment"] = self._read_environment(found["environment"], (*keys, "environment"))
-        if "timeout" in found:
-            given["timeout"] = self._read_timeout(found["timeout"], (*keys, "timeout"))
-        if "venv" in found:
-            place = self._read_text(found["venv"], (*keys, "venv"))
-            given["venv"] = self._path.parent / os.path.expanduser(place)
+        given: dict[str, Any] = {name: readers[name](item, (*keys, name)) for name, item in found.items()}
         return SkillGrants(**given)
 
     def read_validate(self, value: object, keys: tuple[str, ...]) -> ValidateOptions:
@@ -261,6 +256,16 @@ class _ProjectReader:
         if len(items) > MAX_ITEMS:
             raise self._fault(keys, f"has {len(items):,} items, more than {MAX_ITEMS:,}")
         return tuple(dict.fromkeys(self._read_text(item, keys) for item in items))
+
+    def _read_packages(self, value: object, keys: tuple[str, ...]) -> tuple[str, ...]:
+        found = self._read_texts(value, keys)
+        for item in found:
+            if item.startswith("-"):
+                raise self._fault(keys, f"{item!r} is an option of the installer; name a package")
+        return found
+
+    def _read_directory(self, value: object, keys: tuple[str, ...]) -> Path:
+        return self._path.parent / os.path.expanduser(self._read_text(value, keys))
 
     def _read_names(self, value: object, keys: tuple[str, ...]) -> tuple[str, ...]:
         found = self._read_texts(value, keys)
@@ -345,7 +350,6 @@ def override_grants(grants: Mapping[str, SkillGrants], over: SkillGrants) -> dic
 
 
 def drop_secrets(grants: Mapping[str, SkillGrants], names: Sequence[str]) -> dict[str, SkillGrants]:
-    """The grants without these secrets."""
     return {
         skill: replace(entry, secrets=tuple(name for name in entry.secrets if name not in names))
         for skill, entry in grants.items()

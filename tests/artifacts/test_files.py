@@ -39,7 +39,7 @@ from openskills.artifacts.files import (
 )
 from openskills.artifacts.store import MAX_ID, MAX_NAME, Artifact, Scope, read_artifact
 from openskills.errors import InvalidArgument, LimitExceeded, SkillError
-from openskills.filesystem import lock_file, make_private_durable
+from openskills.filesystem import lock_file, make_private
 from openskills.sync import run
 from openskills.testing.checks import PNG
 from openskills.testing.stores import check_artifact_store
@@ -386,7 +386,7 @@ async def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path, sco
 
 @pytest.fixture
 def blobs(tmp_path: Path) -> BlobStore:
-    return BlobStore(make_private_durable(tmp_path / "blobs"), make_private_durable(tmp_path / "way"))
+    return BlobStore(make_private(tmp_path / "blobs", durable=True), make_private(tmp_path / "way", durable=True))
 
 
 def keep(blobs: BlobStore, *pieces: bytes) -> Artifact:
@@ -451,9 +451,9 @@ OWNER = ("app", "user", "session")
 @pytest.fixture
 def logs(tmp_path: Path) -> VersionLogs:
     return VersionLogs(
-        make_private_durable(tmp_path / "logs"),
-        make_private_durable(tmp_path / "locks"),
-        make_private_durable(tmp_path / "way"),
+        make_private(tmp_path / "logs", durable=True),
+        make_private(tmp_path / "locks", durable=True),
+        make_private(tmp_path / "way", durable=True),
     )
 
 

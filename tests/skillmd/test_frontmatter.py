@@ -7,16 +7,13 @@ from hypothesis import strategies as st
 from openskills.skillmd.frontmatter import (
     FrontMatter,
     LineIndex,
-    PositionIndex,
     count_lines,
     decode,
-    find_positions,
     read_front_matter,
     size_problem,
     split_document,
 )
 from openskills.skillmd.problem import Problem
-from openskills.skillmd.recovery import recover
 from openskills.skillmd.yaml import MAX_FILE_BYTES, MAX_FRONTMATTER_CHARACTERS, SourcePosition
 from tests.skillmd.strategies import relaxed
 from tests.skillmd.work import is_linear
@@ -259,30 +256,28 @@ TEXT = "\n---\nname: x\nmetadata:\n  - {a: 'b'}\n---\n"
 
 
 def test_places_count_lines_columns_and_offsets_of_the_whole_file() -> None:
-    places = find_positions(split_document(TEXT), None)
-    assert places.key_at(("name",)) == SourcePosition(3, 1, 5, 9)
-    assert places.value_at(("metadata", 0)) == SourcePosition(5, 5, 27, 35)
-    assert places.value_at(("metadata", 0, "a")) == SourcePosition(5, 9, 31, 34, "'")
-    assert places.value_at(("metadata",)) == SourcePosition(5, 3, 25, 35)
+    places = read_front_matter(split_document(TEXT))
+    assert places.find_key("name") == SourcePosition(3, 1, 5, 9)
+    assert places.find_value("metadata", 0) == SourcePosition(5, 5, 27, 35)
+    assert places.find_value("metadata", 0, "a") == SourcePosition(5, 9, 31, 34, "'")
+    assert places.find_value("metadata") == SourcePosition(5, 3, 25, 35)
 
 
 def test_what_is_not_there_has_no_place() -> None:
-    places = find_positions(split_document(TEXT), None)
-    assert places.key_at(("other",)) is None
-    assert places.value_at(("metadata", 1)) is None
-    assert PositionIndex(split_document("text")).key_at(("name",)) is None
+    places = read_front_matter(split_document(TEXT))
+    assert places.find_key("other") is None
+    assert places.find_value("metadata", 1) is None
+    assert read_front_matter(split_document("text")).find_key("name") is None
 
 
 def test_of_a_key_that_stands_twice_the_last_one_has_the_place() -> None:
-    place = find_positions(split_document("---\na: b\na: c\n---\n"), None).key_at(("a",))
+    place = read_front_matter(split_document("---\na: b\na: c\n---\n")).find_key("a")
     assert place
     assert place.line == 3
 
 
 def test_places_after_a_recovery_are_exact_in_what_was_sound() -> None:
-    halves = split_document("---\na: b: c\nd:\n  e: [f]\n---\n")
-    assert halves.front
-    places = find_positions(halves, recover(halves.front))
-    assert places.value_at(("a",)) == SourcePosition(2, 4, 7, 11)
-    assert places.key_at(("d", "e")) == SourcePosition(4, 3, 17, 18)
-    assert places.value_at(("d", "e", 0)) == SourcePosition(4, 7, 21, 22)
+    places = read_front_matter(split_document("---\na: b: c\nd:\n  e: [f]\n---\n"))
+    assert places.find_value("a") == SourcePosition(2, 4, 7, 11)
+    assert places.find_key("d", "e") == SourcePosition(4, 3, 17, 18)
+    assert places.find_value("d", "e", 0) == SourcePosition(4, 7, 21, 22)

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import example, given
 
-from openskills.skillmd.yaml import MAX_DEPTH, MAX_KEYS, FrontMatterError, ValuePath, read_simple_yaml, read_yaml
+from openskills.skillmd.yaml import MAX_DEPTH, MAX_KEYS, FrontMatterError, YamlSpans, read_simple_yaml, read_yaml
 from tests.skillmd.strategies import fronts, relaxed
 
 FRONT = """name: pdf-tools
@@ -70,27 +70,12 @@ def test_whatever_is_not_plainly_simple_is_left_to_the_yaml_parser() -> None:
 
 
 class Trail:
-    """Writes down what a recorder is told, with the text that stands there."""
+    """The texts that stand where keys and values are found, and their styles."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.keys: dict[ValuePath, str] = {}
-        self.values: dict[ValuePath, str] = {}
-        self.starts: dict[ValuePath, int] = {}
-        self.styles: dict[ValuePath, str] = {}
-
-    def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        self.keys[path] = self.text[start:end]
-        self.styles[path] = style
-
-    def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        self.values[path] = self.text[start:end]
-        self.starts[path] = start
-        self.styles[path] = style
-
-    def close(self, path: ValuePath, end: int) -> None:
-        if path:
-            self.values[path] = self.text[self.starts[path] : end]
+    def __init__(self, text: str, spans: YamlSpans) -> None:
+        self.keys = {path: text[start:end] for path, (start, end, _) in spans.keys.items()}
+        self.values = {path: text[start:end] for path, (start, end, _) in spans.values.items()}
+        self.styles = {path: style for path, (_, _, style) in spans.values.items()}
 
 
 def fault_of(text: str) -> FrontMatterError:
@@ -163,8 +148,9 @@ def test_the_number_of_keys_and_items_is_limited_in_all() -> None:
 
 def test_places_cover_quotes_and_brackets_and_leave_out_what_follows() -> None:
     text = "'a': \"b c\"\nd: [e, {f: g}]  # note\nh:\n  - i\n  - j k\n\nl: !!str 1\nm: |\n  n\no: p\n"
-    trail = Trail(text)
-    read_yaml(text, trail)
+    spans = YamlSpans()
+    read_yaml(text, spans)
+    trail = Trail(text, spans)
     assert trail.keys[("a",)] == "'a'"
     assert trail.keys[("d", 1, "f")] == "f"
     assert trail.values[("a",)] == '"b c"'
@@ -179,11 +165,12 @@ def test_places_cover_quotes_and_brackets_and_leave_out_what_follows() -> None:
 @relaxed
 @given(fronts)
 def test_the_place_of_a_bare_value_on_one_line_holds_that_value(front: str) -> None:
-    trail = Trail(front)
+    spans = YamlSpans()
     try:
-        tree = read_yaml(front, trail)
+        tree = read_yaml(front, spans)
     except FrontMatterError:
         return
+    trail = Trail(front, spans)
     for path, source in trail.values.items():
         if len(path) == 1 and isinstance(path[0], str) and not trail.styles[path] and source.isascii():
             value = tree.fields[path[0]]

@@ -44,7 +44,7 @@ from openskills.filesystem import (
     flush_directory,
     is_disk_full,
     lock_file,
-    make_private_durable,
+    make_private,
     remove_orphans,
     replace_file_via,
     write_all,
@@ -62,11 +62,9 @@ class BlobWriter:
 
     @property
     def sha256(self) -> str:
-        """The digest of the bytes written so far."""
         return self._digest.hexdigest()
 
     def write(self, piece: bytes) -> None:
-        """Append bytes."""
         write_all(self._handle, piece)
         self._digest.update(piece)
         self.size += len(piece)
@@ -202,7 +200,6 @@ def digest_key(parts: tuple[str, ...]) -> str:
 
 
 def format_record(artifact: Artifact, owner: tuple[str, ...]) -> bytes:
-    """The line of one version."""
     return _format_line(artifact_to_fields(artifact, owner))
 
 
@@ -311,7 +308,7 @@ class VersionLogs:
         """Append a version durably; `build` makes it from its number."""
         path = self._path(owner, name)
         with lock_file(self._lock_path(path)):
-            make_private_durable(path.parent)
+            make_private(path.parent, durable=True)
             with _open_file(path, os.O_RDWR | os.O_CREAT) as handle:
                 last = _read_tail(handle, path)
                 if not last.position:
@@ -461,11 +458,9 @@ class FileArtifactStore:
                 yield ArtifactReader(artifact, chunks)
 
     async def list(self, scope: Scope) -> Sequence[Artifact]:
-        """See `ArtifactStore.list`."""
         return await self._run_in_thread(self._list_latest, (scope.session_owner, scope.user_owner))
 
     async def versions(self, scope: Scope, name: str) -> Sequence[Artifact]:
-        """See `ArtifactStore.versions`."""
         name = normalize_name(name)
         return await self._run_in_thread(self._logs.versions, scope.owner(name), name)
 
@@ -511,7 +506,7 @@ class FileArtifactStore:
             if self._prepared:
                 return
             for directory in (self._arrivals, self._locks, self._root / "blobs", self._root / "logs"):
-                make_private_durable(directory)
+                make_private(directory, durable=True)
             # Also if they existed: the process that created them may have been killed before flushing.
             flush_directory(self._root)
             flush_directory(self._root.parent)

@@ -58,7 +58,6 @@ class MemoryArtifactStore:
 
     @asynccontextmanager
     async def open(self, scope: Scope, name: str, version: int | None = None) -> AsyncGenerator[ArtifactReader]:
-        """See `ArtifactStore.open`."""
         name, version = normalize_name(name), check_version(version)
         contents = dict(self._find_versions(scope.owner(name), name))
         artifact = select_version(name, version, tuple(contents))
@@ -66,19 +65,16 @@ class MemoryArtifactStore:
             yield ArtifactReader(artifact, chunks)
 
     async def list(self, scope: Scope) -> Sequence[Artifact]:
-        """See `ArtifactStore.list`."""
         with self._lock:
             owners = (self._names.get(owner, {}) for owner in (scope.session_owner, scope.user_owner))
             latest = [entry.versions[-1][0] for names in owners for entry in names.values() if entry.versions]
         return tuple(sorted(latest, key=lambda artifact: artifact.name))
 
     async def versions(self, scope: Scope, name: str) -> Sequence[Artifact]:
-        """See `ArtifactStore.versions`."""
         name = normalize_name(name)
         return tuple(artifact for artifact, _ in self._find_versions(scope.owner(name), name))
 
     async def delete(self, scope: Scope, name: str) -> bool:
-        """See `ArtifactStore.delete`."""
         name = normalize_name(name)
         with self._lock:
             entry = self._names.get(scope.owner(name), {}).get(name, _VersionList())

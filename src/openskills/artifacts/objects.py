@@ -27,7 +27,7 @@ from openskills.filesystem import (
     build_store_error,
     create_unnamed,
     flush_directory,
-    make_private_durable,
+    make_private,
     remove_orphans,
     write_all,
 )
@@ -137,11 +137,9 @@ class DirectoryObjectStore:
 
     @property
     def place(self) -> str:
-        """See `ObjectStore.place`."""
         return f"the storage {self._root}"
 
     async def put(self, name: str, data: Content) -> None:
-        """See `ObjectStore.put`."""
         target = self._path(name)
         await self._run(self._prepare)
         async with aclosing(split_content(data, limit=MAX_OBJECT_BYTES)) as pieces:
@@ -155,7 +153,6 @@ class DirectoryObjectStore:
                 await self._run(held.close)
 
     async def create(self, name: str, data: bytes) -> bool:
-        """See `ObjectStore.create`."""
         target = self._path(name)
 
         def create() -> bool:
@@ -172,11 +169,9 @@ class DirectoryObjectStore:
         return await self._run(create)
 
     async def read(self, name: str, *, max_bytes: int = READ_LIMIT) -> bytes | None:
-        """See `ObjectStore.read`."""
         return await read_object(self, name, max_bytes=max_bytes)
 
     async def stream(self, name: str) -> AsyncGenerator[bytes]:
-        """See `ObjectStore.stream`."""
         path = self._path(name)
         try:
             handle = await self._run(lambda: os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), undo=os.close)
@@ -189,7 +184,6 @@ class DirectoryObjectStore:
             os.close(handle)
 
     async def list(self, prefix: str) -> Sequence[ObjectInfo]:
-        """See `ObjectStore.list`."""
         top = self._path(prefix.rstrip("/"), field="prefix") if prefix else self._objects
 
         def find() -> Iterator[ObjectInfo]:
@@ -205,7 +199,6 @@ class DirectoryObjectStore:
 
     @check_arguments
     async def delete(self, names: Sequence[str]) -> None:
-        """See `ObjectStore.delete`."""
         paths = [self._path(name) for name in names]
 
         def delete() -> None:
@@ -226,14 +219,14 @@ class DirectoryObjectStore:
 
     def _prepare(self) -> None:
         if not self._is_ready:
-            make_private_durable(self._objects)
-            remove_orphans(make_private_durable(self._arriving))
+            make_private(self._objects, durable=True)
+            remove_orphans(make_private(self._arriving, durable=True))
             self._is_ready = True
 
     def _commit(self, handle: int, target: Path, move: Callable[[], None]) -> None:
         os.fsync(handle)
         for attempt in range(_TRIES):
-            make_private_durable(target.parent)
+            make_private(target.parent, durable=True)
             try:
                 move()
                 flush_directory(target.parent)
@@ -267,11 +260,9 @@ class S3ObjectStore:
 
     @property
     def place(self) -> str:
-        """See `ObjectStore.place`."""
         return self._bucket.place
 
     async def put(self, name: str, data: Content) -> None:
-        """See `ObjectStore.put`."""
         key = _to_key(name)
         await self._prepare()
         if isinstance(data, bytes) and len(data) <= PART:
@@ -291,24 +282,20 @@ class S3ObjectStore:
         return await self._bucket.create(key, data)
 
     async def read(self, name: str, *, max_bytes: int = READ_LIMIT) -> bytes | None:
-        """See `ObjectStore.read`."""
         return await read_object(self, name, max_bytes=max_bytes)
 
     async def stream(self, name: str) -> AsyncGenerator[bytes]:
-        """See `ObjectStore.stream`."""
         async with aclosing(self._bucket.stream(_to_key(name))) as pieces:
             async for piece in pieces:
                 yield piece
 
     async def list(self, prefix: str) -> Sequence[ObjectInfo]:
-        """See `ObjectStore.list`."""
         below = f"{_to_key(prefix.rstrip('/'))}/" if prefix else f"{_OBJECTS}/"
         found = await self._bucket.list_all(below)
         return tuple(ObjectInfo(one.key.removeprefix(f"{_OBJECTS}/"), one.size, one.at) for one in found)
 
     @check_arguments
     async def delete(self, names: Sequence[str]) -> None:
-        """See `ObjectStore.delete`."""
         await self._bucket.delete([_to_key(name) for name in names])
 
     async def _prepare(self) -> None:

@@ -48,7 +48,10 @@ def open_artifact_store(url: str | None, settings: Settings) -> ArtifactStore:
     another URL, and `MissingExtra` if the `s3` extra is not installed.
     """
     if url is None:
-        return _open_default_store(settings)
+        place = _parse_storage(settings.storage, settings) if settings.storage else settings.state_dir
+        if isinstance(place, Path):
+            return FileArtifactStore(place / DEFAULT_DIRECTORY)
+        return _open_bucket(place._replace(prefix=f"{place.prefix}/{DEFAULT_DIRECTORY}".lstrip("/")))
     scheme, _, rest = url.partition(":")
     if scheme == "memory" and rest in ("", "//"):
         return MemoryArtifactStore()
@@ -61,16 +64,6 @@ def open_artifact_store(url: str | None, settings: Settings) -> ArtifactStore:
     raise InvalidArgument(_FIELD, f"unsupported URL; use one of: {', '.join(FORMS)}")
 
 
-def _open_default_store(settings: Settings) -> ArtifactStore:
-    storage = settings.storage
-    if storage is None:
-        return FileArtifactStore(settings.state_dir / DEFAULT_DIRECTORY)
-    if storage.startswith("s3://"):
-        bucket = parse_bucket_url(storage, settings.environment, field=_STORAGE_FIELD)
-        return _open_bucket(bucket._replace(prefix=f"{bucket.prefix}/{DEFAULT_DIRECTORY}".lstrip("/")))
-    return FileArtifactStore(_parse_storage_directory(storage) / DEFAULT_DIRECTORY)
-
-
 @check_arguments
 def open_object_store(url: str, settings: Settings) -> "ObjectStore":
     """The object store at a URL of one of the `STORAGE_FORMS`, such as the value of `OPENSKILL_STORAGE`.
@@ -79,10 +72,10 @@ def open_object_store(url: str, settings: Settings) -> "ObjectStore":
     """
     from openskills.artifacts.objects import DirectoryObjectStore, S3ObjectStore
 
-    if url.startswith("s3://"):
-        bucket = parse_bucket_url(url, settings.environment, field=_STORAGE_FIELD)
-        return S3ObjectStore(bucket.name, bucket.prefix, config=bucket.config)
-    return DirectoryObjectStore(_parse_storage_directory(url))
+    place = _parse_storage(url, settings)
+    if isinstance(place, Path):
+        return DirectoryObjectStore(place)
+    return S3ObjectStore(place.name, place.prefix, config=place.config)
 
 
 class BucketUrl(NamedTuple):
@@ -129,7 +122,9 @@ def _open_bucket(bucket: BucketUrl) -> ArtifactStore:
     return S3ArtifactStore(bucket.name, bucket.prefix, config=bucket.config)
 
 
-def _parse_storage_directory(url: str) -> Path:
+def _parse_storage(url: str, settings: Settings) -> Path | BucketUrl:
+    if url.startswith("s3://"):
+        return parse_bucket_url(url, settings.environment, field=_STORAGE_FIELD)
     if url.startswith("/"):
         return Path(url)
     if url.startswith("file:///"):

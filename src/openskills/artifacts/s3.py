@@ -65,7 +65,6 @@ class S3Object:
 
     @property
     def is_mark(self) -> bool:
-        """Whether the key is a deletion mark."""
         return self.key.endswith(_MARK)
 
 
@@ -78,17 +77,14 @@ class VersionRecord:
 
 
 def owner_prefix(owner: Owner) -> str:
-    """The key prefix of an owner."""
     return f"{NAMES}{digest_key(owner)}/"
 
 
 def name_prefix(owner: Owner, name: str) -> str:
-    """The key prefix of a name."""
     return f"{owner_prefix(owner)}{digest_key((*owner, name))}/"
 
 
 def record_key(prefix: str, version: int) -> str:
-    """The key of a version's record."""
     return f"{prefix}{_LAST - version:015}{_RECORD}"
 
 
@@ -109,7 +105,6 @@ def group_by_name(found: Iterable[S3Object]) -> Iterator[list[S3Object]]:
 
 
 def format_record(record: VersionRecord, owner: Owner) -> bytes:
-    """A record as JSON."""
     return json.dumps({**artifact_to_fields(record.artifact, owner), "content": record.content}).encode()
 
 
@@ -182,19 +177,15 @@ class S3Bucket:
 
     async def put(self, key: str, data: bytes) -> None:
         """Write an object in one request."""
-        await self.run_in_thread(lambda: _import_obstore().put(self._get_store(), key, data, use_multipart=False))
+        await self._call("put", key, data, use_multipart=False)
 
     async def copy(self, source: str, target: str) -> None:
         """Copy an object of at most 5 GiB on the server, atomically."""
-        await self.run_in_thread(lambda: _import_obstore().copy(self._get_store(), source, target))
+        await self._call("copy", source, target)
 
     async def open_writer(self, key: str) -> Any:
         """A file of obstore that writes an object in parts; the object exists when the file is closed."""
-        return await self.run_in_thread(
-            lambda: _import_obstore().open_writer(
-                self._get_store(), key, buffer_size=PART, max_concurrency=_MAX_CONCURRENT_PARTS
-            )
-        )
+        return await self._call("open_writer", key, buffer_size=PART, max_concurrency=_MAX_CONCURRENT_PARTS)
 
     async def read(self, key: str) -> bytes | None:
         """Read a small object; None if it does not exist."""
@@ -230,9 +221,7 @@ class S3Bucket:
 
     async def list_objects(self, prefix: str) -> AsyncGenerator[S3Object]:
         """Yield the objects with this key prefix, sorted by key, one page at a time."""
-        pages = await self.run_in_thread(
-            lambda: iter(_import_obstore().list(self._get_store(), prefix=prefix, chunk_size=_PAGE_SIZE))
-        )
+        pages = iter(await self._call("list", prefix=prefix, chunk_size=_PAGE_SIZE))
         while (page := await self.run_in_thread(lambda: next(pages, None))) is not None:
             for entry in page:
                 yield S3Object(entry["path"], entry["last_modified"], entry["size"])
@@ -240,8 +229,7 @@ class S3Bucket:
     async def delete(self, keys: Sequence[str]) -> None:
         """Remove objects; missing ones are ignored."""
         for start in range(0, len(keys), _PAGE_SIZE):
-            some = [*keys[start : start + _PAGE_SIZE]]
-            await self.run_in_thread(lambda some=some: _import_obstore().delete(self._get_store(), some))
+            await self._call("delete", [*keys[start : start + _PAGE_SIZE]])
 
     async def run_in_thread(self, work: Callable[[], Any]) -> Any:
         """Run a request in a thread, and translate the errors of obstore.
@@ -265,6 +253,11 @@ class S3Bucket:
         except errors.BaseError as error:
             message = f"{self.place} failed or cannot be reached: {_describe_error(error)}; try again"
             raise ArtifactsUnavailable(message, store=self.place) from None
+
+    async def _call(self, function: str, *arguments: Any, **options: Any) -> Any:
+        """Call a function of obstore with the store in a thread."""
+        call = getattr(_import_obstore(), function)
+        return await self.run_in_thread(lambda: call(self._get_store(), *arguments, **options))
 
     def _get_store(self) -> Any:
         if self._opened is None:
@@ -415,7 +408,6 @@ class ContentUpload:
 
     @property
     def sha256(self) -> str:
-        """The digest of the bytes so far."""
         return self._digest.hexdigest()
 
     async def write(self, content: AsyncIterator[bytes]) -> None:
@@ -497,14 +489,12 @@ class S3ArtifactStore:
             yield ArtifactReader(record.artifact, chunks)
 
     async def list(self, scope: Scope) -> Sequence[Artifact]:
-        """See `ArtifactStore.list`."""
         await self._prepare_to_read()
         owners = (scope.session_owner, scope.user_owner)
         latest = [record.artifact for owner in owners for record in await self._names.list_latest(owner)]
         return tuple(sorted(latest, key=lambda artifact: artifact.name))
 
     async def versions(self, scope: Scope, name: str) -> Sequence[Artifact]:
-        """See `ArtifactStore.versions`."""
         name = normalize_name(name)
         await self._prepare_to_read()
         return tuple(record.artifact for record in await self._names.versions(scope.owner(name), name))

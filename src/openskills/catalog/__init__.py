@@ -5,25 +5,16 @@ from typing import TYPE_CHECKING
 from openskills.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from openskills.catalog.catalog import Catalog
-    from openskills.catalog.root import FetchResult, Progress, Root, Source
-    from openskills.catalog.search import Hit
-    from openskills.catalog.skill import Resource, Skill
-    from openskills.catalog.snapshot import CatalogSnapshot
-    from openskills.catalog.validate import ValidationResult
-
-__all__ = [
-    "Catalog",
-    "CatalogSnapshot",
-    "FetchResult",
-    "Hit",
-    "Progress",
-    "Resource",
-    "Root",
-    "Skill",
-    "Source",
-    "ValidationResult",
-]
+    from openskills.catalog.catalog import Catalog as Catalog
+    from openskills.catalog.root import FetchResult as FetchResult
+    from openskills.catalog.root import Progress as Progress
+    from openskills.catalog.root import Root as Root
+    from openskills.catalog.root import Source as Source
+    from openskills.catalog.search import Hit as Hit
+    from openskills.catalog.skill import Resource as Resource
+    from openskills.catalog.skill import Skill as Skill
+    from openskills.catalog.snapshot import CatalogSnapshot as CatalogSnapshot
+    from openskills.catalog.validate import ValidationResult as ValidationResult
 
 _HOME = {
     "Catalog": "catalog",
@@ -40,4 +31,5 @@ _HOME = {
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
+    __all__ = list(_HOME)
     __getattr__, __dir__ = lazy_exports(__name__, _HOME)

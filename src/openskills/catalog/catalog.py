@@ -119,15 +119,12 @@ class Catalog:
         return self.snapshot.get(name)
 
     def __iter__(self) -> Iterator[Skill]:
-        """The visible skills, in their order."""
         return iter(self.skills)
 
     def __len__(self) -> int:
-        """The number of visible skills."""
         return len(self.skills)
 
     def __contains__(self, name: object) -> bool:
-        """Whether a visible skill has this name."""
         return isinstance(name, str) and self.snapshot.has(name)
 
     def __getitem__(self, name: str) -> Skill:
@@ -201,18 +198,16 @@ class Catalog:
 
         `on_change` is called in that thread after every refresh that changed something.
         """
-        return CatalogWatcher(self, on_change)
+        return CatalogWatcher(lambda: self.roots, self.refresh, on_change)
 
     def _fetch(self, source: Source, problems: list[Problem]) -> Sequence[Root]:
         try:
             fetched = source.fetch(self._progress)
             roots = [one for root in fetched.roots for one in self._open_plugin(root, problems)]
-        except SkillError as error:
-            problems.append(Problem("source-unavailable", error.message))
-            return ()
-        except (OSError, ValueError) as error:
-            # The system or a library had a word for it that we have not; it must not cost the other sources.
-            problems.append(Problem("source-unavailable", f"{source.label}: {error}"))
+        except (SkillError, OSError, ValueError) as error:
+            # An error of the system or of a library, too, must not cost the other sources.
+            message = error.message if isinstance(error, SkillError) else f"{source.label}: {error}"
+            problems.append(Problem("source-unavailable", message))
             return ()
         problems.extend(fetched.problems)
         return roots

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from openskills.catalog.root import MAX_DEPTH, ListedSkill, Progress, Root, no_progress
 from openskills.catalog.skill import SKILL_FILE, SKIPPED, TICK_NS, NoSkillFile, Stamp, read_skill_file, stamp_of
@@ -77,8 +77,7 @@ _PROGRESS_EVERY = 256
 _LOADING_RULES = tuple(rule for rule in MANIFEST_RULES if rule.severity is Severity.ERROR)
 
 
-@dataclass(slots=True)
-class _ScanDirectory:
+class _ScanDirectory(NamedTuple):
     path: str
     real: str
     depth: int

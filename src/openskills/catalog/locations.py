@@ -49,7 +49,6 @@ class SkillLocation:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the current content was trusted by the user."""
         return self.answer is TrustAnswer.YES
 
 

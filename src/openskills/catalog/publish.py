@@ -18,8 +18,7 @@ from typing import Any
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.root import Progress, Root, no_progress
 from openskills.catalog.skill import MAX_DEPTH, SKILL_FILE, SKIPPED, Skill, Stamp, stamp_of
-from openskills.catalog.sources.archive import FileContent, write_zip
-from openskills.catalog.sources.entries import EntryNames
+from openskills.catalog.sources.archive import EntryNames, FileContent, is_program, write_zip
 from openskills.catalog.sources.plugin import MCP_SCHEMA, PLUGIN_NAME, PLUGIN_SCHEMA, describe_fault
 from openskills.catalog.validate import validate
 from openskills.errors import InvalidSkill, LimitExceeded, SkillError, SourceUnavailable
@@ -85,11 +84,9 @@ class Publication:
 
     @property
     def teams(self) -> tuple[str, ...]:
-        """The teams that have skills."""
         return tuple(sorted({one.team for one in self.skills.values()} - {""}))
 
     def select(self, chosen: Callable[[PublishedSkill], bool]) -> "Publication":
-        """Only some of the skills."""
         return Publication({name: one for name, one in self.skills.items() if chosen(one)})
 
 
@@ -235,7 +232,7 @@ def read_files(skill: Skill) -> list[FileContent]:
         except LimitExceeded:
             raise LimitExceeded(f"larger than {MAX_BYTES:,} bytes") from None
         left -= len(data)
-        found.append(FileContent(path, data, bool(mode & 0o111)))
+        found.append(FileContent(path, data, is_program(data, mode)))
     return found
 
 

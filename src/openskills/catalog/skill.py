@@ -65,7 +65,6 @@ def read_skill_file(directory: str) -> tuple[Stamp | None, bytes, Problem | None
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """The stamp of a file or directory."""
     return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
@@ -240,7 +239,6 @@ class Skill:
 
     @property
     def name(self) -> str:
-        """The name of the skill."""
         return self.manifest.name
 
     @property
@@ -252,7 +250,6 @@ class Skill:
 
     @property
     def path(self) -> Path:
-        """The skill's folder."""
         return Path(self.directory)
 
     @property
@@ -304,7 +301,10 @@ class Skill:
             return True
         try:
             resources = self.resources()
-            if any(one.kind is ResourceKind.SCRIPT or self._is_program(one.path) for one in resources):
+            if any(one.kind is ResourceKind.SCRIPT for one in resources):
+                return True
+            plain = (one.path for one in resources if "." not in one.path.rpartition("/")[2])
+            if any(os.access(os.path.join(self.directory, path), os.X_OK) for path in plain):
                 return True
             docs = [one.path for one in resources if one.is_doc and one.size <= _MAX_DOC_BYTES][:_MAX_DOCS]
             texts = (self.body(), *(self.read(path).decode("utf-8", "replace") for path in docs))
@@ -312,9 +312,6 @@ class Skill:
         except (InvalidSkill, InvalidArgument, LimitExceeded, ForbiddenPath):
             # Changed meanwhile, or not trusted: loading it says what is wrong.
             return True
-
-    def _is_program(self, path: str) -> bool:
-        return os.access(os.path.join(self.directory, path), os.X_OK) and "." not in path.rpartition("/")[2]
 
     def read(self, path: str, *, limit: int = MAX_RESOURCE_BYTES) -> bytes:
         """The bytes of one resource.

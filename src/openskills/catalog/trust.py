@@ -19,7 +19,7 @@ from typing import Any
 
 from openskills.catalog.skill import TICK_NS, Stamp, stamp_of
 from openskills.errors import InvalidArgument, LimitExceeded
-from openskills.filesystem import lock_file, replace_file_durably
+from openskills.filesystem import lock_file, replace_file
 
 
 class TrustAnswer(StrEnum):
@@ -64,7 +64,6 @@ class TrustStore:
             raise InvalidArgument(self._file.name, f"{self._file} is damaged; repair or remove it") from None
 
     def is_trusted(self, place: str | os.PathLike[str], digest: str) -> bool:
-        """Whether the user trusts a folder or file with this digest."""
         decision = self.read_decisions().get(os.path.realpath(place))
         return decision is not None and decision.answer_for(digest) is TrustAnswer.YES
 
@@ -89,7 +88,6 @@ class TrustStore:
             decisions.update({place: TrustDecision(found, digest, answer, at) for place, digest in digests.items()})
 
     def forget(self, places: Collection[str]) -> None:
-        """Remove the decisions about these folders."""
         if not places:
             return
         with self._edit_decisions() as decisions:
@@ -104,7 +102,7 @@ class TrustStore:
             decisions = self.read_decisions()
             yield decisions
             content = {"places": {place: asdict(decision) for place, decision in decisions.items()}}
-            replace_file_durably(self._file, json.dumps(content, indent=2, sort_keys=True).encode())
+            replace_file(self._file, json.dumps(content, indent=2, sort_keys=True).encode(), durable=True)
 
 
 def _parse_decision(entry: Any) -> TrustDecision:

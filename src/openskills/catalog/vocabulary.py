@@ -262,12 +262,10 @@ class Glossary:
 
 
 def default_groups() -> list[list[str]]:
-    """The synonym groups of the built-in glossary."""
     text = Path(__file__).with_name("glossary.txt").read_text("utf-8")
     return [words.split() for words in text.splitlines()]
 
 
 @cache
 def default_glossary() -> Glossary:
-    """The built-in glossary."""
     return Glossary(default_groups())

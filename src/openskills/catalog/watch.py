@@ -2,10 +2,10 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from openskills.catalog.root import Root
 from openskills.catalog.snapshot import CatalogChanges
@@ -17,24 +17,21 @@ _LOOK_FOR_NEW_ROOTS_MS = 500
 _RootState = tuple[Path, str, int, int]
 
 
-class WatchableCatalog(Protocol):
-    """The part of a catalog that a watcher uses."""
-
-    @property
-    def roots(self) -> tuple[Root, ...]: ...
-
-    def refresh(self) -> CatalogChanges: ...
-
-
 class CatalogWatcher:
-    """Refreshes a catalog when its directories change, until it is closed. Use it in a `with` statement.
+    """Calls `refresh` when the directories of a catalog change, until it is closed. Use it in a `with` statement.
 
     Roots that appear later are watched too. `error` is the last error: of `on_change`, after which watching continues,
     or of the file system, which ends it.
     """
 
-    def __init__(self, catalog: WatchableCatalog, on_change: Callable[[CatalogChanges], None] | None = None) -> None:
-        self._catalog = catalog
+    def __init__(
+        self,
+        list_roots: Callable[[], Iterable[Root]],
+        refresh: Callable[[], CatalogChanges],
+        on_change: Callable[[CatalogChanges], None] | None = None,
+    ) -> None:
+        self._list_roots = list_roots
+        self._refresh_catalog = refresh
         self._on_change = on_change
         self._stop = threading.Event()
         self._started = threading.Event()
@@ -93,7 +90,7 @@ class CatalogWatcher:
                 return
 
     def _refresh(self) -> None:
-        changes = self._catalog.refresh()
+        changes = self._refresh_catalog()
         if changes and self._on_change is not None:
             try:
                 self._on_change(changes)
@@ -104,7 +101,7 @@ class CatalogWatcher:
     def _read_root_states(self) -> frozenset[_RootState]:
         """The existing roots with their identity: a folder that was replaced must be watched again."""
         places: set[_RootState] = set()
-        for root in self._catalog.roots:
+        for root in self._list_roots():
             with suppress(OSError):
                 if root.watch and root.path.is_dir():
                     status = root.path.stat()

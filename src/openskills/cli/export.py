@@ -14,7 +14,7 @@ from openskills.cli.output import CliProgress, escape_line, pluralize, say, warn
 from openskills.cli.parameters import Json, SourceOptions, Text, argument, option
 from openskills.cli.skills import display_path, open_sources, report_sources
 from openskills.errors import InvalidArgument, InvalidSkill, SkillError
-from openskills.filesystem import replace_public_file
+from openskills.filesystem import replace_file
 from openskills.paths import parse_relative
 from openskills.settings import Settings, parse_base_url
 
@@ -194,7 +194,7 @@ class ExportDirectory:
                 self.unchanged += 1
                 continue
             place.parent.mkdir(parents=True, exist_ok=True)
-            replace_public_file(place, file.data, executable=file.executable)
+            replace_file(place, file.data, mode=0o755 if file.executable else 0o644)
             self.written += 1
         for path in stale:
             self._remove(path)
@@ -202,7 +202,7 @@ class ExportDirectory:
 
     def _save(self, files: Mapping[str, str]) -> None:
         record = {"version": 1, "files": dict(sorted(files.items()))}
-        replace_public_file(self.path / RECORD, json.dumps(record, indent=1).encode() + b"\n")
+        replace_file(self.path / RECORD, json.dumps(record, indent=1).encode() + b"\n", mode=0o644)
 
     def _can_replace(self, path: str, digest: str) -> bool:
         parts = Path(path).parts

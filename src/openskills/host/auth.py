@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from openskills.errors import Forbidden, InvalidArgument, SkillError, Unauthorized
-from openskills.filesystem import lock_file, replace_file_durably
+from openskills.filesystem import lock_file, replace_file
 from openskills.host import http
 from openskills.host.admission import LimitedKey
 from openskills.host.http import HttpExchange, HttpRefusal
@@ -136,7 +136,7 @@ def create_successor(found: StoredKey, *, now: datetime) -> tuple[str, StoredKey
 
 def _write_keys(path: Path, keys: Sequence[StoredKey]) -> None:
     plain = {"version": _VERSION, "keys": [asdict(key) for key in keys]}
-    replace_file_durably(path, json.dumps(plain, indent=2).encode() + b"\n")
+    replace_file(path, json.dumps(plain, indent=2).encode() + b"\n", durable=True)
 
 
 def _format_time(at: float) -> str:

@@ -134,7 +134,6 @@ Addition: TypeAlias = tuple[str | SkillBlock, ...]
 
 
 def render_addition(added: Addition) -> str:
-    """An addition as one text."""
     return "\n\n".join(part if isinstance(part, str) else part.render() for part in added)
 
 

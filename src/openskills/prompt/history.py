@@ -237,7 +237,6 @@ class TextLocations(NamedTuple):
     calls: tuple[int, ...] = ()
 
     def find_doc(self, path: str) -> int | None:
-        """The message that holds a document."""
         return self.docs.get(path, self.rest)
 
     def selection(self) -> tuple[str, ...]:
@@ -246,14 +245,10 @@ class TextLocations(NamedTuple):
 
     def with_selection(self, docs: Sequence[str], index: int) -> "TextLocations":
         """The locations after a selection at `index`: new documents are there, the others stay where they are."""
-        if ALL in docs:
-            return TextLocations(self.body, self.docs, index if self.rest is None else self.rest, self.calls)
         new = index if self.rest is None else self.rest
-        return TextLocations(self.body, {path: self.docs.get(path, new) for path in docs}, None, self.calls)
-
-    def with_call(self, index: int) -> "TextLocations":
-        """The locations after one more call."""
-        return TextLocations(self.body, self.docs, self.rest, (*self.calls, index))
+        if ALL in docs:
+            return self._replace(rest=new)
+        return self._replace(docs={path: self.docs.get(path, new) for path in docs}, rest=None)
 
 
 class TranscriptPosition(NamedTuple):
@@ -332,7 +327,6 @@ class HistoryReplay:
         return TextHistory(self._locations, self._spare, self._outcomes, self._position)
 
     def add_all(self, messages: Iterable[Message]) -> None:
-        """Replay the next messages."""
         for message in messages:
             self._add(message)
 
@@ -403,7 +397,7 @@ class HistoryReplay:
             held = TextLocations(index if self.mode is LoadMode.ONCE else None)
         if found.docs is not None:
             held = held.with_selection(found.docs, index)
-        self._locations[found.skill] = held.with_call(index)
+        self._locations[found.skill] = held._replace(calls=(*held.calls, index))
 
     def _remove(self, skill: str) -> None:
         held = self._locations.pop(skill, TextLocations())
@@ -412,7 +406,7 @@ class HistoryReplay:
         for index in held.calls:
             found = self._outcomes[index]
             if index > self._answer and found.action is SkillAction.LOAD:
-                again = TextLocations(index).with_selection(found.docs or (), index).with_call(index)
+                again = TextLocations(index, calls=(index,)).with_selection(found.docs or (), index)
                 self._spare[skill] = held if held.body == index else again
                 break
 

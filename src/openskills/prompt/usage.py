@@ -98,7 +98,6 @@ def account(
 
 
 def flatten_messages(messages: Iterable[Message]) -> list[FlatMessage]:
-    """Copy messages into their texts and data."""
     return [_flatten_message(message) for message in messages]
 
 
@@ -154,11 +153,11 @@ def _iter_strings(value: object, depth: int = _MAX_DEPTH) -> Iterator[str]:
 
 
 class Ledger:
-    """Token usage of one conversation: the last `max_requests` requests, and the sum of all."""
+    """Token usage of a conversation: the last `max_requests` requests, the number of `requests`, and the sum of all."""
 
     def __init__(self, max_requests: int = 256) -> None:
         self._last: deque[RequestTokens] = deque(maxlen=max_requests)
-        self._requests = 0
+        self.requests = 0
         self._sum = RequestTokens()
         self._not_summed: list[RequestTokens] = []
         self._sent: list[FlatMessage] = []
@@ -169,18 +168,12 @@ class Ledger:
         self._counts = TokenCountCache(estimate_tokens)
 
     @property
-    def requests(self) -> int:
-        """How many requests there were."""
-        return self._requests
-
-    @property
     def last(self) -> Sequence[RequestTokens]:
         """The last requests, newest last."""
         return tuple(self._last)
 
     @property
     def sum(self) -> RequestTokens:
-        """The sum of all requests."""
         new, self._not_summed = [self._sum, *self._not_summed], []
         skills: dict[str, int] = {}
         for one in new:
@@ -273,7 +266,7 @@ class Ledger:
 
     def add(self, request: RequestTokens) -> None:
         """Add a request that was counted elsewhere."""
-        self._requests += 1
+        self.requests += 1
         self._last.append(request)
         self._not_summed.append(request)
         if len(self._not_summed) > _MAX_NOT_SUMMED:
@@ -281,7 +274,7 @@ class Ledger:
 
     def format_table(self) -> str:
         """A text table of the last requests and the sum, then the skills by tokens."""
-        first = self._requests - len(self._last) + 1
+        first = self.requests - len(self._last) + 1
         rows = [["request", "tokens", *PromptLayer, "unchanged"]]
         rows += [_format_row(str(number), request) for number, request in enumerate(self._last, first)]
         rows.append(_format_row("all", self.sum))
@@ -354,7 +347,6 @@ def pack_body(body: bytes, known: Container[str]) -> tuple[list[str], dict[str, 
 
 
 def list_references(parts: Iterable[str]) -> list[str]:
-    """The digests in packed parts."""
     return [part[1:] for part in parts if part.startswith(_REFERENCE)]
 
 
@@ -447,17 +439,13 @@ def _build_element(section: str, value: object) -> RequestElement:
         return RequestElement(section, title, text, raw)
     content = get_field(value, "content")
     # Data, such as images, and blocks of other providers are shown as JSON.
-    parts = [content] if isinstance(content, str) else [_format_part(part) for part in get_items(content)]
-    calls = [f"{call.name} {_format_arguments(call.arguments)}" for call in get_tool_calls(cast("Message", value))]
-    return RequestElement(section, title, "\n".join([*parts, *calls]), raw)
-
-
-def _format_part(part: object) -> str:
-    return "\n".join(get_part_texts((part,))) or encode_json(part)
-
-
-def _format_arguments(arguments: object) -> str:
-    return arguments if isinstance(arguments, str) else encode_json(arguments)
+    items = () if isinstance(content, str) else get_items(content)
+    parts = ["\n".join(get_part_texts((part,))) or encode_json(part) for part in items]
+    lines = [content] if isinstance(content, str) else parts
+    for call in get_tool_calls(cast("Message", value)):
+        arguments = call.arguments if isinstance(call.arguments, str) else encode_json(call.arguments)
+        lines.append(f"{call.name} {arguments}")
+    return RequestElement(section, title, "\n".join(lines), raw)
 
 
 def compare_requests(before: bytes | None, now: bytes) -> list[RequestChange]:

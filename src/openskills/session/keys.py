@@ -27,17 +27,14 @@ _RUNNABLE = "temp:skill:runnable_by_agent:"
 
 
 def loaded_prefix(agent: str) -> str:
-    """The prefix of the keys of an agent's loaded skills."""
     return f"{_LOADED}{_escape_agent(agent)}/"
 
 
 def loaded_key(agent: str, skill: str) -> str:
-    """The key of a loaded skill."""
     return f"{loaded_prefix(agent)}{skill}"
 
 
 def docs_key(agent: str, skill: str) -> str:
-    """The key of a skill's selected documents."""
     return f"{_DOCS}{_escape_agent(agent)}/{skill}"
 
 
@@ -90,7 +87,6 @@ def parse_docs(text: object) -> tuple[str, ...]:
 
 
 def format_array(names: Sequence[str]) -> str:
-    """Names as a JSON array."""
     return json.dumps(names, separators=(",", ":"))
 
 

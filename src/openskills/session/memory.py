@@ -47,14 +47,12 @@ class MemorySessionStore:
         self._lock = threading.Lock()
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
-        """See `SessionStore.get`."""
         with self._lock:
             return self._read(key, max(after, 0))
 
     async def append(
         self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
     ) -> AppendResult:
-        """See `SessionStore.append`."""
         with self._lock:
             if epoch is not None:
                 self._leases.get(key, NO_LEASE).check_epoch(key, epoch)
@@ -72,20 +70,17 @@ class MemorySessionStore:
         return replace(done, event=replace(done.event))
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
-        """See `SessionStore.list`."""
         owner = (check_id("app", app), check_id("user", user))
         with self._lock:
             found = [log.info(key) for key, log in self._logs.items() if (key.app, key.user) == owner]
         return sort_latest_first(found)
 
     async def delete(self, key: SessionKey) -> bool:
-        """See `SessionStore.delete`."""
         with self._lock:
             self._forget_lease(key)
             return self._logs.pop(key, None) is not None
 
     async def acquire_lease(self, key: SessionKey, holder: str, *, ttl: float) -> tuple[SessionLease, Session | None]:
-        """See `SessionStore.acquire_lease`."""
         with self._lock:
             last = self._leases.get(key, NO_LEASE)
             taken = take_lease(key, last, holder, ttl=ttl, now=_read_clock(), after=self._last_epoch)
@@ -94,14 +89,12 @@ class MemorySessionStore:
             return SessionLease(key, holder, taken.epoch), self._read(key)
 
     async def renew_lease(self, lease: SessionLease, *, ttl: float) -> None:
-        """See `SessionStore.renew_lease`."""
         with self._lock:
             last = self._leases.get(lease.key, NO_LEASE)
             last.check_epoch(lease.key, lease.epoch)
             self._leases[lease.key] = replace(last, expires=_read_clock() + to_milliseconds(ttl))
 
     async def release_lease(self, lease: SessionLease) -> None:
-        """See `SessionStore.release_lease`."""
         with self._lock:
             last = self._leases.get(lease.key, NO_LEASE)
             if last.epoch == lease.epoch:

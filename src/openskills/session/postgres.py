@@ -2,8 +2,8 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, cast
 
 from openskills.arguments import check_arguments
 from openskills.concurrency import LoopLocal
@@ -14,29 +14,12 @@ from openskills.postgres import (
     URL_HINT,
     WRITE_MODE,
     build_begin,
-    count_changed_rows,
     import_asyncpg,
     translate_postgres_errors,
 )
-from openskills.session import tables
-from openskills.session.events import Event, check_id, event_from_json
 from openskills.session.sqlite import SESSION_MIGRATIONS
-from openskills.session.store import (
-    AppendEventHook,
-    AppendResult,
-    LeaseRecord,
-    Session,
-    SessionHead,
-    SessionInfo,
-    SessionKey,
-    SessionLease,
-    advance_head,
-    result_from_stored,
-    sort_latest_first,
-    strip_credentials,
-    take_lease,
-    to_milliseconds,
-)
+from openskills.session.store import AppendEventHook, SessionKey, session_id, strip_credentials
+from openskills.session.tables import SqlSessionStore, SqlSteps
 from openskills.sql import (
     CREATE_SCHEMA_TABLE,
     INSERT_SCHEMA_VERSION,
@@ -47,11 +30,11 @@ from openskills.sql import (
     find_missing_steps,
 )
 
+T = TypeVar("T")
+
 READ_MODE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _IS_RECORDED = "SELECT to_regclass('openskills_schema') IS NOT NULL"
-# Not the time of the transaction, which may have waited.
-_CLOCK = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _CONNECTIONS = 10
 _CONNECT_TIMEOUT = 30.0
 _ANSWER_TIMEOUT = 60.0
@@ -80,16 +63,15 @@ class PostgresTransaction:
         await self.fetch_rows((LOCK_TRANSACTION, (name,)))
 
     async def fetch_rows(self, query: SqlQuery) -> Sequence[SqlRow]:
-        """All rows of a query."""
         sql, arguments = query
         with translate_postgres_errors(self.place, SessionsUnavailable):
             return await self.connection.fetch(sql, *arguments)
 
-    async def execute_update(self, query: SqlQuery) -> int:
-        """Execute a statement; returns the number of changed rows."""
+    async def execute_update(self, query: SqlQuery) -> None:
+        """Execute a statement without rows."""
         sql, arguments = query
         with translate_postgres_errors(self.place, SessionsUnavailable):
-            return count_changed_rows(await self.connection.execute(sql, *arguments))
+            await self.connection.execute(sql, *arguments)
 
 
 class PostgresPool:
@@ -174,7 +156,7 @@ async def _run_transaction(tx: PostgresTransaction, kind: str) -> AsyncGenerator
 
 
 @check_arguments
-class PostgresSessionStore:
+class PostgresSessionStore(SqlSessionStore):
     """A `SessionStore` in a database, `postgresql://user:password@host:port/database`.
 
     The first use in an event loop connects, and creates or migrates the tables. Each loop has its own connections:
@@ -182,97 +164,32 @@ class PostgresSessionStore:
     durable as the server's `synchronous_commit`; by default, fully.
     """
 
+    # Not the time of the transaction, which may have waited.
+    _clock = ("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", ())
+
     def __init__(self, url: str, hook: AppendEventHook | None = None) -> None:
-        self._hook = hook
+        super().__init__(hook)
         self._pool = PostgresPool(url, f"the session store {strip_credentials(url)}")
-
-    async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
-        """See `SessionStore.get`."""
-        async with self._pool.transaction(READ_MODE) as tx:
-            head = await _read_head(tx, key)
-            if head is None:
-                return None
-            rows = await tx.fetch_rows(tables.build_events_query(key, after))
-        return head.build_session([event_from_json(body) for (body,) in rows], after=after)
-
-    async def append(
-        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
-    ) -> AppendResult:
-        """See `SessionStore.append`. A hook blocks other appends to this session."""
-        async with self._pool.transaction() as tx:
-            await tx.lock(_lock_number(key))
-            if epoch is not None:
-                (await _read_lease(tx, key)).check_epoch(key, epoch)
-            head = await _read_head(tx, key)
-            stored = await tx.fetch_rows(tables.build_event_query(key, event))
-            if head and stored:
-                return result_from_stored(head, stored[0][0])
-            done, after = advance_head(key, head, event, expected=expected, hook=self._hook)
-            for query in tables.build_write_queries(after, done.event):
-                await tx.execute_update(query)
-        return done
-
-    async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
-        """See `SessionStore.list`."""
-        query = tables.build_list_query(check_id("app", app), check_id("user", user))
-        async with self._pool.transaction(READ_MODE) as tx:
-            rows = await tx.fetch_rows(query)
-        return sort_latest_first([tables.info_from_row(app, user, row) for row in rows])
-
-    async def delete(self, key: SessionKey) -> bool:
-        """See `SessionStore.delete`."""
-        events, session = tables.build_delete_queries(key)
-        async with self._pool.transaction() as tx:
-            await tx.lock(_lock_number(key))
-            await tx.execute_update(events)
-            return await tx.execute_update(session) > 0
-
-    async def acquire_lease(self, key: SessionKey, holder: str, *, ttl: float) -> tuple[SessionLease, Session | None]:
-        """See `SessionStore.acquire_lease`."""
-        async with self._pool.transaction() as tx:
-            await tx.lock(_lock_number(key))
-            taken = take_lease(key, await _read_lease(tx, key), holder, ttl=ttl, now=await _read_clock(tx))
-            await tx.execute_update(tables.build_set_lease_query(key, taken))
-            head = await _read_head(tx, key)
-        return SessionLease(key, holder, taken.epoch), head.without_events() if head else None
-
-    async def renew_lease(self, lease: SessionLease, *, ttl: float) -> None:
-        """See `SessionStore.renew_lease`."""
-        milliseconds = to_milliseconds(ttl)
-        async with self._pool.transaction() as tx:
-            await tx.lock(_lock_number(lease.key))
-            last = await _read_lease(tx, lease.key)
-            last.check_epoch(lease.key, lease.epoch)
-            renewed = replace(last, expires=await _read_clock(tx) + milliseconds)
-            await tx.execute_update(tables.build_set_lease_query(lease.key, renewed))
-
-    async def release_lease(self, lease: SessionLease) -> None:
-        """See `SessionStore.release_lease`."""
-        async with self._pool.transaction() as tx:
-            await tx.lock(_lock_number(lease.key))
-            last = await _read_lease(tx, lease.key)
-            if last.epoch == lease.epoch:
-                await tx.execute_update(tables.build_set_lease_query(lease.key, replace(last, holder="")))
 
     async def close(self) -> None:
         """Close the connections of the running loop; the next use opens new ones."""
         await self._pool.close()
 
+    async def _read(self, steps: SqlSteps[T]) -> T:
+        async with self._pool.transaction(READ_MODE) as tx:
+            return await _execute_steps(tx, steps)
 
-async def _read_head(tx: PostgresTransaction, key: SessionKey) -> SessionHead | None:
-    rows = await tx.fetch_rows(tables.build_head_query(key))
-    return tables.head_from_row(key, rows[0]) if rows else None
-
-
-async def _read_lease(tx: PostgresTransaction, key: SessionKey) -> LeaseRecord:
-    return tables.lease_from_rows(await tx.fetch_rows(tables.build_lease_query(key)))
-
-
-async def _read_clock(tx: PostgresTransaction) -> int:
-    ((now,),) = await tx.fetch_rows((_CLOCK, ()))
-    return now
+    async def _write(self, key: SessionKey, steps: SqlSteps[T]) -> T:
+        async with self._pool.transaction() as tx:
+            # Two sessions with the same number would only wait for each other.
+            await tx.lock(int.from_bytes(bytes.fromhex(session_id(key))[:8], signed=True))
+            return await _execute_steps(tx, steps)
 
 
-def _lock_number(key: SessionKey) -> int:
-    # Two sessions with the same number would only wait for each other.
-    return int.from_bytes(bytes.fromhex(tables.session_id(key))[:8], signed=True)
+async def _execute_steps(tx: PostgresTransaction, steps: SqlSteps[T]) -> T:
+    try:
+        query = next(steps)
+        while True:
+            query = steps.send(await tx.fetch_rows(query))
+    except StopIteration as done:
+        return done.value

@@ -42,6 +42,7 @@ from openskills.session.store import (
     advance_head,
     digest_ids,
     result_from_stored,
+    session_id,
     sort_latest_first,
     state_to_json,
     strip_credentials,
@@ -134,7 +135,6 @@ return redis.call('DEL', KEYS[1])
 
 
 def sessions_key(app: str, user: str) -> str:
-    """The key of a user's session list."""
     return f"{PREFIX}{{{digest_ids(app, user)}}}:sessions"
 
 
@@ -142,11 +142,6 @@ def session_keys(key: SessionKey) -> tuple[str, str, str, str, str]:
     """The keys of a session in the order of the scripts: head, log, places, sessions, lease."""
     base = f"{PREFIX}{{{digest_ids(key.app, key.user)}}}:{session_id(key)}"
     return f"{base}:head", f"{base}:log", f"{base}:places", sessions_key(key.app, key.user), f"{base}:lease"
-
-
-def session_id(key: SessionKey) -> str:
-    """The id of a session within those of its user."""
-    return digest_ids(key.app, key.user, key.session)
 
 
 _CONNECTIONS = 10
@@ -181,7 +176,6 @@ class RedisClient:
             return await client.register_script(script)(keys=keys, args=arguments)
 
     async def values(self, key: str) -> list[bytes]:
-        """The values of a hash."""
         client = await self._clients.get()
         with translate_redis_errors(self.place):
             return await client.hvals(key)
@@ -280,7 +274,6 @@ class RedisSessionStore:
         self._client = RedisClient(url, self._place)
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
-        """See `SessionStore.get`."""
         fields, bodies = await self._client.run(READ, session_keys(key)[:2], [max(after, 0)])
         head = _parse_snapshot(key, fields).head
         return head.build_session([event_from_json(body) for body in bodies], after=after) if head else None
@@ -288,12 +281,11 @@ class RedisSessionStore:
     async def append(
         self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
     ) -> AppendResult:
-        """See `SessionStore.append`."""
         keys = session_keys(key)
         for number in range(TRIES):
             fields, stored, lease = await self._client.run(LOOKUP, (*keys[:3], keys[4]), [event.id])
             if epoch is not None:
-                _parse_lease(lease).check_epoch(key, epoch)
+                LeaseRecord(int(lease[0] or 0), (lease[1] or b"").decode(), 0).check_epoch(key, epoch)
             seen = _parse_snapshot(key, fields)
             if seen.head and stored:
                 return result_from_stored(seen.head, stored)
@@ -310,16 +302,13 @@ class RedisSessionStore:
         raise SessionsUnavailable(message)
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
-        """See `SessionStore.list`."""
         owner = sessions_key(check_id("app", app), check_id("user", user))
         return sort_latest_first([_parse_info(app, user, value) for value in await self._client.values(owner)])
 
     async def delete(self, key: SessionKey) -> bool:
-        """See `SessionStore.delete`."""
         return bool(await self._client.run(DELETE, session_keys(key)[:4], [session_id(key)]))
 
     async def acquire_lease(self, key: SessionKey, holder: str, *, ttl: float) -> tuple[SessionLease, Session | None]:
-        """See `SessionStore.acquire_lease`."""
         keys = session_keys(key)
         arguments: list[str | int] = [check_id("holder", holder), to_milliseconds(ttl)]
         epoch, found, left = await self._client.run(ACQUIRE, (keys[0], keys[4]), arguments)
@@ -329,13 +318,11 @@ class RedisSessionStore:
         return SessionLease(key, holder, epoch), head.without_events() if head else None
 
     async def renew_lease(self, lease: SessionLease, *, ttl: float) -> None:
-        """See `SessionStore.renew_lease`."""
         done = await self._client.run(RENEW, session_keys(lease.key)[4:], [lease.epoch, to_milliseconds(ttl)])
         if isinstance(done, list):
             raise LeaseLost(lease.key.session, lease.epoch, _decode_holder(cast("list[bytes]", done)))
 
     async def release_lease(self, lease: SessionLease) -> None:
-        """See `SessionStore.release_lease`."""
         await self._client.run(RELEASE, session_keys(lease.key)[4:], [lease.epoch])
 
     async def close(self) -> None:
@@ -349,11 +336,6 @@ def _parse_snapshot(key: SessionKey, fields: Sequence[bytes | None]) -> _Session
     revision, begun, updated, state, birth = (bytes(field or b"").decode() for field in fields)
     times = datetime.fromisoformat(begun), datetime.fromisoformat(updated)
     return _SessionSnapshot(SessionHead(key, int(revision), *times, json.loads(state)), birth)
-
-
-def _parse_lease(fields: Sequence[bytes | None]) -> LeaseRecord:
-    epoch, holder = fields
-    return LeaseRecord(int(epoch or 0), (holder or b"").decode(), 0)
 
 
 def _decode_holder(found: Sequence[bytes]) -> str:

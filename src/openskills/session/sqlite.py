@@ -6,31 +6,16 @@ and readers do not wait for writers.
 
 import os
 import sqlite3
-import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from openskills.arguments import check_arguments
 from openskills.errors import SessionsUnavailable, SkillError
-from openskills.session import tables
-from openskills.session.events import Event, check_id, event_from_json
-from openskills.session.store import (
-    AppendEventHook,
-    AppendResult,
-    Session,
-    SessionHead,
-    SessionInfo,
-    SessionKey,
-    SessionLease,
-    advance_head,
-    result_from_stored,
-    sort_latest_first,
-    take_lease,
-    to_milliseconds,
-)
+from openskills.session.store import AppendEventHook, SessionKey
+from openskills.session.tables import SqlSessionStore, SqlSteps
 from openskills.sql import BUSY_CODES, DatabaseProfile, DatabaseThreads, MigrationStep, SqliteConnection, SqliteHandle
+
+T = TypeVar("T")
 
 SESSION_MIGRATIONS: tuple[MigrationStep, ...] = (
     (
@@ -111,136 +96,53 @@ LOCK_TIMEOUT = 30.0
 
 
 @check_arguments
-class SqliteSessionStore:
+class SqliteSessionStore(SqlSessionStore):
     """A `SessionStore` in a file on a local disk, created or migrated on first use.
 
     `hook` is called with every event before it is stored, in another thread. An append waits up to `timeout` seconds
     for other processes before it raises `SessionsUnavailable`.
     """
 
+    _clock = ("SELECT CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)", ())
+
     def __init__(self, path: Path | str, hook: AppendEventHook | None = None, *, timeout: float = LOCK_TIMEOUT) -> None:
-        self._hook = hook
+        super().__init__(hook)
         # Two connections, so that readers in this process do not wait for writers.
         place = Path(path).absolute()
         self._writing = DatabaseThreads(lambda: SqliteHandle(place, SESSION_DATABASE, timeout))
         self._reading = DatabaseThreads(lambda: SqliteHandle(place, SESSION_DATABASE, timeout))
-
-    async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
-        """See `SessionStore.get`."""
-        return await self._reading.use(lambda db: _read_session(db, key, after))
-
-    async def append(
-        self, key: SessionKey, event: Event, *, expected: int | None = None, epoch: int | None = None
-    ) -> AppendResult:
-        """See `SessionStore.append`. A hook blocks other writers of this file."""
-        return await self._writing.use(lambda db: _append_event(db, key, event, expected, epoch, self._hook))
-
-    async def acquire_lease(self, key: SessionKey, holder: str, *, ttl: float) -> tuple[SessionLease, Session | None]:
-        """See `SessionStore.acquire_lease`."""
-        return await self._writing.use(lambda db: _acquire_lease(db, key, holder, ttl))
-
-    async def renew_lease(self, lease: SessionLease, *, ttl: float) -> None:
-        """See `SessionStore.renew_lease`."""
-        await self._writing.use(lambda db: _renew_lease(db, lease, to_milliseconds(ttl)))
-
-    async def release_lease(self, lease: SessionLease) -> None:
-        """See `SessionStore.release_lease`."""
-        await self._writing.use(lambda db: _release_lease(db, lease))
-
-    async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
-        """See `SessionStore.list`."""
-        query = tables.build_list_query(check_id("app", app), check_id("user", user))
-        rows = await self._reading.use(lambda db: db.fetch_rows(query))
-        return sort_latest_first([tables.info_from_row(app, user, row) for row in rows])
-
-    async def delete(self, key: SessionKey) -> bool:
-        """See `SessionStore.delete`."""
-        return await self._writing.use(lambda db: _delete_session(db, key))
 
     async def close(self) -> None:
         """Close the file; the next use opens it again."""
         await self._reading.close()
         await self._writing.close()
 
+    async def _read(self, steps: SqlSteps[T]) -> T:
+        return await self._reading.use(lambda db: _execute_steps(db, steps, "DEFERRED"))
 
-def _read_session(db: SqliteConnection, key: SessionKey, after: int) -> Session | None:
-    with db.transaction("DEFERRED"):
-        head = _read_head(db, key)
-        if head is None:
-            return None
-        rows = db.fetch_rows(tables.build_events_query(key, after))
-    return head.build_session([event_from_json(body) for (body,) in rows], after=after)
+    async def _write(self, key: SessionKey, steps: SqlSteps[T]) -> T:
+        del key  # all writers of a file take turns
+        return await self._writing.use(lambda db: _execute_steps(db, steps))
 
-
-def _append_event(
-    db: SqliteConnection,
-    key: SessionKey,
-    event: Event,
-    expected: int | None,
-    epoch: int | None,
-    hook: AppendEventHook | None,
-) -> AppendResult:
-    with db.transaction():
-        if epoch is not None:
-            tables.lease_from_rows(db.fetch_rows(tables.build_lease_query(key))).check_epoch(key, epoch)
-        head = _read_head(db, key)
-        stored = db.fetch_rows(tables.build_event_query(key, event))
-        if head and stored:
-            return result_from_stored(head, stored[0][0])
-        done, after = advance_head(key, head, event, expected=expected, hook=hook)
-        for query in tables.build_write_queries(after, done.event):
-            db.execute_update(query)
-    return done
+    async def _write_lease(self, key: SessionKey, steps: SqlSteps[T]) -> T:
+        del key
+        return await self._writing.use(lambda db: _execute_without_flush(db, steps))
 
 
-def _acquire_lease(
-    db: SqliteConnection, key: SessionKey, holder: str, ttl: float
-) -> tuple[SessionLease, Session | None]:
-    with _commit_without_flush(db):
-        last = tables.lease_from_rows(db.fetch_rows(tables.build_lease_query(key)))
-        taken = take_lease(key, last, holder, ttl=ttl, now=_read_clock())
-        db.execute_update(tables.build_set_lease_query(key, taken))
-        head = _read_head(db, key)
-    return SessionLease(key, holder, taken.epoch), head.without_events() if head else None
+def _execute_steps(db: SqliteConnection, steps: SqlSteps[T], kind: str = "IMMEDIATE") -> T:
+    with db.transaction(kind):
+        try:
+            query = next(steps)
+            while True:
+                query = steps.send(db.fetch_rows(query))
+        except StopIteration as done:
+            return done.value
 
 
-def _renew_lease(db: SqliteConnection, lease: SessionLease, milliseconds: int) -> None:
-    with _commit_without_flush(db):
-        last = tables.lease_from_rows(db.fetch_rows(tables.build_lease_query(lease.key)))
-        last.check_epoch(lease.key, lease.epoch)
-        renewed = replace(last, expires=_read_clock() + milliseconds)
-        db.execute_update(tables.build_set_lease_query(lease.key, renewed))
-
-
-def _release_lease(db: SqliteConnection, lease: SessionLease) -> None:
-    with _commit_without_flush(db):
-        last = tables.lease_from_rows(db.fetch_rows(tables.build_lease_query(lease.key)))
-        if last.epoch == lease.epoch:
-            db.execute_update(tables.build_set_lease_query(lease.key, replace(last, holder="")))
-
-
-@contextmanager
-def _commit_without_flush(db: SqliteConnection) -> Generator[None]:
+def _execute_without_flush(db: SqliteConnection, steps: SqlSteps[T]) -> T:
     """A transaction that need not survive a power failure: that ends all holders, too, because the file is local."""
     db.execute_update(("PRAGMA synchronous = NORMAL", ()))
     try:
-        with db.transaction():
-            yield
+        return _execute_steps(db, steps)
     finally:
         db.execute_update(("PRAGMA synchronous = FULL", ()))
-
-
-def _read_clock() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _delete_session(db: SqliteConnection, key: SessionKey) -> bool:
-    events, session = tables.build_delete_queries(key)
-    with db.transaction():
-        db.execute_update(events)
-        return db.execute_update(session) > 0
-
-
-def _read_head(db: SqliteConnection, key: SessionKey) -> SessionHead | None:
-    rows = db.fetch_rows(tables.build_head_query(key))
-    return tables.head_from_row(key, rows[0]) if rows else None

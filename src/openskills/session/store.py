@@ -192,7 +192,6 @@ class SessionHead:
     state: Mapping[str, str]
 
     def without_events(self) -> Session:
-        """The session without its events."""
         return Session(self.key, self.state, (), self.revision)
 
     def build_session(self, events: Sequence[Event], *, after: int = 0) -> Session:
@@ -222,13 +221,16 @@ def advance_head(
 
 
 def result_from_stored(head: SessionHead, stored: str | bytes) -> AppendResult:
-    """The result for an event that is already stored."""
     return AppendResult(event_from_json(stored), head.revision, head.state)
 
 
 def digest_ids(*parts: str) -> str:
     """A digest of ids that fits into any index, whatever their length and characters."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def session_id(key: SessionKey) -> str:
+    return digest_ids(key.app, key.user, key.session)
 
 
 def state_to_json(state: Mapping[str, str]) -> str:

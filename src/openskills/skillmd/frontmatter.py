@@ -3,18 +3,19 @@
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from openskills.skillmd.problem import Edit, Fix, Problem, Severity, summarize_problems
-from openskills.skillmd.recovery import RecoveredValue, Recovery, has_text_as_map, record_entries, recover
+from openskills.skillmd.recovery import RecoveredValue, Recovery, find_entry_spans, has_text_as_map, recover
 from openskills.skillmd.yaml import (
     MAX_FILE_BYTES,
     MAX_FRONTMATTER_CHARACTERS,
     FrontMatterError,
     SourcePosition,
+    Span,
     Value,
-    ValuePath,
+    YamlSpans,
     read_simple_yaml,
     read_yaml,
 )
@@ -78,7 +79,6 @@ class SkillDocument:
 
     @cached_property
     def front_lines(self) -> LineIndex:
-        """The lines of the front matter."""
         return LineIndex(self.front or "")
 
 
@@ -124,59 +124,6 @@ def _extra_text_problem(rule: str, message: str, start: int, end: int) -> Proble
     return Problem(rule, message, Severity.WARNING, line=1, column=1, fix=fix)
 
 
-_Span = tuple[int, int, str]
-
-
-class PositionIndex:
-    """Records positions while the front matter is read a second time. Of a repeated key, the last counts."""
-
-    def __init__(self, halves: SkillDocument) -> None:
-        self._keys: dict[ValuePath, _Span] = {}
-        self._values: dict[ValuePath, _Span] = {}
-        self._lines = halves.front_lines
-        self._line = halves.front_line - 1
-        self._start = halves.front_start
-
-    def key_at(self, path: ValuePath) -> SourcePosition | None:
-        """The position of a key."""
-        return self._position(self._keys.get(path))
-
-    def value_at(self, path: ValuePath) -> SourcePosition | None:
-        """The position of a value."""
-        return self._position(self._values.get(path))
-
-    def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        """Record the position of a key."""
-        self._keys[path] = (start, end, style)
-
-    def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        """Record the position of a scalar, or the start of a list or map."""
-        self._values[path] = (start, end, style)
-
-    def close(self, path: ValuePath, end: int) -> None:
-        """Record the end of a list or map."""
-        begun = self._values.get(path)
-        if begun is not None:
-            self._values[path] = (begun[0], end, begun[2])
-
-    def _position(self, span: _Span | None) -> SourcePosition | None:
-        if span is None:
-            return None
-        start, end, style = span
-        line, column = self._lines.at(start)
-        return SourcePosition(self._line + line, column, self._start + start, self._start + end, style)
-
-
-def find_positions(halves: SkillDocument, recovery: Recovery | None) -> PositionIndex:
-    """The positions of all keys and values in front matter that was parsed, or recovered by `recovery`."""
-    places = PositionIndex(halves)
-    if recovery is None:
-        read_yaml(halves.front or "", places)
-    else:
-        record_entries(halves.front or "", recovery, places)
-    return places
-
-
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATES = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _INDENT_WITH_TAB = re.compile(r"^[ ]*\t[ \t]*", re.MULTILINE)
@@ -184,6 +131,7 @@ _INDENT_FROM_TAB = re.compile(r"^\t[ \t]*", re.MULTILINE)
 _SMALL = 4096
 
 
+@dataclass(slots=True, eq=False)
 class FrontMatter:
     """The fields of a SKILL.md and the problems of reading them.
 
@@ -191,49 +139,36 @@ class FrontMatter:
     problems never needs them.
     """
 
-    __slots__ = ("_halves", "_places", "_recovery", "fields", "problems", "readable")
-
-    def __init__(
-        self,
-        halves: SkillDocument,
-        fields: Mapping[str, Value],
-        problems: tuple[Problem, ...],
-        *,
-        readable: bool = True,
-        recovery: Recovery | None = None,
-    ) -> None:
-        self.fields = fields
-        self.problems = problems
-        self.readable = readable
-        self._halves = halves
-        self._recovery = recovery
-        self._places: PositionIndex | None = None
+    _halves: SkillDocument
+    fields: Mapping[str, Value]
+    problems: tuple[Problem, ...]
+    readable: bool = True
+    recovery: Recovery | None = None
+    _spans: YamlSpans | None = field(default=None, init=False)
 
     def find_key(self, *path: str | int) -> SourcePosition | None:
         """The position of the key at `path`."""
-        return self._find_positions().key_at(path)
+        return self._locate(self._find_spans().keys.get(path))
 
     def find_value(self, *path: str | int) -> SourcePosition | None:
         """The position of the value at `path`, with quotes and brackets; None inside a recovered value."""
-        return self._find_positions().value_at(path)
+        return self._locate(self._find_spans().values.get(path))
 
     def find_unquoted(self, scalar: str, *path: str | int) -> SourcePosition | None:
         """The position of the scalar at `path` if it is neither quoted nor a block; None otherwise."""
         # Positions need a second parse; checking that every occurrence is quoted is much cheaper.
         text = self.text
-        quick = self._places is None and scalar and len(text) < _SMALL
+        quick = self._spans is None and scalar and len(text) < _SMALL
         if quick and text.count(scalar) == text.count(f'"{scalar}"') + text.count(f"'{scalar}'"):
             return None
         place = self.find_value(*path)
         return place if place and not place.style else None
 
     def read_source(self, place: SourcePosition) -> str:
-        """The source text at a position."""
         start = self._halves.front_start
         return self.text[place.start - start : place.end - start]
 
     def rest_of_line(self, place: SourcePosition) -> str:
-        """The rest of the line after a position."""
         begin = place.end - self._halves.front_start
         match = re.compile(r"[^\r\n]*").match(self.text, begin)
         return match.group() if match else ""
@@ -248,11 +183,22 @@ class FrontMatter:
         """The first line of the front matter in the file."""
         return self._halves.front_line
 
-    def _find_positions(self) -> PositionIndex:
-        if self._places is None:
-            document = self._halves
-            self._places = find_positions(document, self._recovery) if self.readable else PositionIndex(document)
-        return self._places
+    def _find_spans(self) -> YamlSpans:
+        if self._spans is None:
+            self._spans = YamlSpans()
+            if self.recovery is not None:
+                self._spans = find_entry_spans(self.text, self.recovery)
+            elif self.readable:
+                read_yaml(self.text, self._spans)
+        return self._spans
+
+    def _locate(self, span: Span | None) -> SourcePosition | None:
+        if span is None:
+            return None
+        start, end, style = span
+        line, column = self._halves.front_lines.at(start)
+        base = self._halves.front_start
+        return SourcePosition(self.line + line - 1, column, base + start, base + end, style)
 
 
 def read_front_matter(halves: SkillDocument) -> FrontMatter:
@@ -405,7 +351,6 @@ def decode(data: bytes) -> tuple[str, Problem | None]:
 
 
 def size_problem(size: int) -> Problem:
-    """The problem of a file that is too large."""
     message = f"the file has {size:,} bytes, more than {MAX_FILE_BYTES:,}; move details into references/"
     return Problem("file-size", message)
 

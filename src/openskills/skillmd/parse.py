@@ -55,7 +55,6 @@ def parse(text: str) -> ParsedSkill:
 
 
 def manifest_from_fields(fields: Mapping[str, Value]) -> SkillManifest:
-    """Build a manifest from front matter fields."""
     declared: dict[str, Any] = {"name": "", "description": ""}
     extra: dict[str, Value] = {}
     for key, value in fields.items():

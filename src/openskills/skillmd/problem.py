@@ -46,7 +46,6 @@ class Problem:
     path: str = ""
 
     def with_path(self, path: str) -> "Problem":
-        """The same problem with a path."""
         return replace(self, path=path)
 
     def as_warning(self) -> "Problem":

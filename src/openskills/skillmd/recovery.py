@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from openskills.skillmd.manifest import CLIENT_EXTENSIONS, SPEC_FIELDS, TEXT_FIELDS
-from openskills.skillmd.yaml import MAX_KEYS, FrontMatterError, PositionRecorder, Value, ValuePath, read_yaml
+from openskills.skillmd.yaml import MAX_KEYS, FrontMatterError, Value, ValuePath, YamlSpans, read_yaml
 
 _SAFE = r"[^\x00-\x1f\x7f-\x9f:#\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 _PLAIN = re.compile(rf"[^\W_](?:{_SAFE}|:(?! |$)|(?<! )#)*(?<! )")
@@ -117,34 +117,21 @@ def recover(front: str) -> Recovery | None:
     return result if result.entries else None
 
 
-def record_entries(front: str, recovery: Recovery, record: PositionRecorder) -> None:
-    """Record the positions of recovered fields: exact for valid entries, approximate for the others."""
+def find_entry_spans(front: str, recovery: Recovery) -> YamlSpans:
+    """The spans of recovered fields: exact for valid entries, approximate for the others."""
+    spans = YamlSpans()
     for path, entry in recovery.entries:
-        record.key(path, entry.key_start, entry.key_start + len(entry.key), "")
+        spans.keys[path] = (entry.key_start, entry.key_start + len(entry.key), "")
         if entry.start in recovery.broken:
             raw = front[entry.value_start : entry.value_end]
-            record.value(path, entry.value_end - len(raw.lstrip()), entry.value_end, "")
-        else:
-            read_yaml(front[entry.start : entry.end], _OffsetRecorder(record, path[:-1], entry.start))
-
-
-class _OffsetRecorder:
-    """A recorder for a part of the front matter at an offset, under a path."""
-
-    def __init__(self, record: PositionRecorder, prefix: ValuePath, offset: int) -> None:
-        self._record = record
-        self._prefix = prefix
-        self._offset = offset
-
-    def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        self._record.key((*self._prefix, *path), start + self._offset, end + self._offset, style)
-
-    def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        self._record.value((*self._prefix, *path), start + self._offset, end + self._offset, style)
-
-    def close(self, path: ValuePath, end: int) -> None:
-        if path:
-            self._record.close((*self._prefix, *path), end + self._offset)
+            spans.values[path] = (entry.value_end - len(raw.lstrip()), entry.value_end, "")
+            continue
+        inner = YamlSpans()
+        read_yaml(front[entry.start : entry.end], inner)
+        for found, target in ((inner.keys, spans.keys), (inner.values, spans.values)):
+            for below, (start, end, style) in found.items():
+                target[(*path[:-1], *below)] = (start + entry.start, end + entry.start, style)
+    return spans
 
 
 def _read_entries(

@@ -7,9 +7,9 @@ importing the parser. A property test checks that both agree.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 MAX_FILE_BYTES = 1024 * 1024
 """A whole SKILL.md. The largest of 134 real ones has 73 KB."""
@@ -50,20 +50,16 @@ NULL_WORDS = frozenset({"", "~", "null", "Null", "NULL"})
 _STRING = "tag:yaml.org,2002:str"
 
 
-class PositionRecorder(Protocol):
-    """Receives the positions of keys and values, as offsets of their source text."""
+Span: TypeAlias = tuple[int, int, str]
+"""Offsets of the start and the end, and the style as in `SourcePosition`."""
 
-    def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        """A key."""
-        ...
 
-    def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        """A scalar, or the beginning of a list or map."""
-        ...
+@dataclass(frozen=True, slots=True)
+class YamlSpans:
+    """The spans of keys and values by path. Of a repeated key, the last counts."""
 
-    def close(self, path: ValuePath, end: int) -> None:
-        """The end of a list or map: that of its last value, or of its bracket."""
-        ...
+    keys: dict[ValuePath, Span] = field(default_factory=dict[ValuePath, Span])
+    values: dict[ValuePath, Span] = field(default_factory=dict[ValuePath, Span])
 
 
 class FrontMatterError(Exception):
@@ -76,18 +72,19 @@ class FrontMatterError(Exception):
         self.offset = offset
 
 
+@dataclass(slots=True)
 class YamlDocument:
     """The result of `read_yaml`: the top mapping, and repeated keys with the offset of the second one."""
 
-    __slots__ = ("duplicates", "fields")
-
-    def __init__(self) -> None:
-        self.fields: dict[str, Value] = {}
-        self.duplicates: list[tuple[str, int]] = []
+    fields: dict[str, Value] = field(default_factory=dict[str, Value])
+    duplicates: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
 
-def read_yaml(text: str, record: PositionRecorder | None = None) -> YamlDocument:
-    """Parse one YAML mapping. Of a repeated key the last counts. Raises only `FrontMatterError`."""
+def read_yaml(text: str, spans: YamlSpans | None = None) -> YamlDocument:
+    """Parse one YAML mapping; `spans` gets its positions. Of a repeated key the last counts.
+
+    Raises only `FrontMatterError`.
+    """
     import yaml
 
     loader_class: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -96,7 +93,7 @@ def read_yaml(text: str, record: PositionRecorder | None = None) -> YamlDocument
     except yaml.YAMLError as error:
         raise _syntax_error(error) from None
     try:
-        return _YamlBuilder(loader, record).build()
+        return _YamlBuilder(loader, spans).build()
     except yaml.YAMLError as error:
         raise _syntax_error(error) from None
     finally:
@@ -106,9 +103,9 @@ def read_yaml(text: str, record: PositionRecorder | None = None) -> YamlDocument
 class _YamlBuilder:
     """One pass over the events. Each open container has its step in the path and, in a map, the current key."""
 
-    def __init__(self, loader: Any, record: PositionRecorder | None) -> None:
+    def __init__(self, loader: Any, spans: YamlSpans | None) -> None:
         self._loader = loader
-        self._record = record
+        self._spans = spans
         self._tree = YamlDocument()
         self._containers: list[dict[str, Value] | list[Value]] = []
         self._steps: list[str | int] = []
@@ -121,10 +118,10 @@ class _YamlBuilder:
         import yaml
 
         next_event = self._loader.get_event
-        handlers = {
+        handlers: dict[Any, Callable[[Any], None]] = {
             yaml.ScalarEvent: self._scalar,
-            yaml.MappingStartEvent: self._open_map,
-            yaml.SequenceStartEvent: self._open_list,
+            yaml.MappingStartEvent: lambda event: self._open(event, {}),
+            yaml.SequenceStartEvent: lambda event: self._open(event, []),
             yaml.MappingEndEvent: self._close,
             yaml.SequenceEndEvent: self._close,
             yaml.AliasEvent: self._alias,
@@ -165,9 +162,9 @@ class _YamlBuilder:
         self._keys[-1] = text
         if text in mapping:
             self._tree.duplicates.append((text, event.start_mark.index))
-        if self._record is not None:
+        if self._spans is not None:
             self._end = event.end_mark.index
-            self._record.key((*self._steps, text), event.start_mark.index, self._end, event.style or "")
+            self._spans.keys[(*self._steps, text)] = (event.start_mark.index, self._end, event.style or "")
 
     def _put(self, event: Any, value: Value) -> str | int:
         """Store a value in the container on top and return the step that leads to it."""
@@ -184,18 +181,12 @@ class _YamlBuilder:
             step = "" if key is None else key
             top[step] = value
             self._keys[-1] = None
-        if self._record is not None:
+        if self._spans is not None:
             self._end = event.end_mark.index
             # A scalar with a string tag counts as quoted.
             style = getattr(event, "style", None) or ("!" if event.tag else "")
-            self._record.value((*self._steps, step), event.start_mark.index, self._end, style)
+            self._spans.values[(*self._steps, step)] = (event.start_mark.index, self._end, style)
         return step
-
-    def _open_map(self, event: Any) -> None:
-        self._open(event, {})
-
-    def _open_list(self, event: Any) -> None:
-        self._open(event, [])
 
     def _open(self, event: Any, container: dict[str, Value] | list[Value]) -> None:
         if event.anchor is not None or event.tag is not None:
@@ -217,11 +208,13 @@ class _YamlBuilder:
     def _close(self, event: Any) -> None:
         self._containers.pop()
         self._keys.pop()
-        if self._record is not None:
+        if self._spans is not None:
             # The end event of a block has no width and is at the next token; that of a bracket has a width.
             if event.end_mark.index > event.start_mark.index:
                 self._end = event.end_mark.index
-            self._record.close(tuple(self._steps), self._end)
+            if self._steps:
+                start, _, style = self._spans.values[tuple(self._steps)]
+                self._spans.values[tuple(self._steps)] = (start, self._end, style)
         if self._steps:
             self._steps.pop()
 

@@ -53,7 +53,6 @@ class Masker:
         return max(self._bytes.longest - 1, 0)
 
     def mask_text(self, text: str) -> str:
-        """Mask a text."""
         return self._text.mask(text)
 
     def mask_bytes(self, data: bytes, *, truncated: bool = False) -> bytes:

@@ -65,7 +65,6 @@ def count(name: str, amount: int = 1, **labels: str | bool | int | None) -> None
 
 
 def counters() -> tuple[Count, ...]:
-    """All counters of this process."""
     return _process.snapshot()
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from contextvars import Token
 
     from opentelemetry.context import Context
-    from opentelemetry.metrics import Counter, Histogram
     from opentelemetry.trace import Tracer, TracerProvider
 
 
@@ -37,7 +36,6 @@ class OtelSpan:
         return format(self._span.get_span_context().trace_id, "032x")
 
     def enter(self) -> None:
-        """Make this the current span."""
         from opentelemetry import context, trace
 
         self._token = context.attach(trace.set_span_in_context(self._span))
@@ -50,7 +48,6 @@ class OtelSpan:
             context.detach(self._token)
 
     def set(self, attributes: Mapping[str, PlainValue]) -> None:
-        """Add attributes."""
         self._span.set_attributes(attributes)
 
     def end(self, error: str) -> None:
@@ -71,8 +68,8 @@ class _TracerCache:
 
 
 _tracer_cache = _TracerCache()
-_counters: "dict[str, Counter]" = {}
-_histograms: "dict[str, Histogram]" = {}
+_instruments: dict[str, Any] = {}
+"""Counters and histograms by name."""
 
 
 def find_tracer() -> "Tracer | None":
@@ -104,34 +101,27 @@ def current_trace_id() -> str:
 
 
 def add_to_counter(name: str, amount: int, labels: Mapping[str, str]) -> None:
-    """Add to an OpenTelemetry counter."""
     if "opentelemetry.metrics" not in sys.modules:
         return
-    counter = _counters.get(name)
-    if counter is None:
+    if name not in _instruments:
         from opentelemetry import metrics
 
         unit = "By" if name.endswith("bytes") else "1"
-        counter = _counters[name] = metrics.get_meter(_SCOPE, __version__).create_counter(name, unit=unit)
-    counter.add(amount, labels)
+        _instruments[name] = metrics.get_meter(_SCOPE, __version__).create_counter(name, unit=unit)
+    _instruments[name].add(amount, labels)
 
 
 def observe_seconds(name: str, seconds: float, labels: Mapping[str, str]) -> None:
     """Record a duration in an OpenTelemetry histogram."""
     if "opentelemetry.metrics" not in sys.modules:
         return
-    histogram = _histograms.get(name)
-    if histogram is None:
-        histogram = _histograms[name] = _get_histogram(name)
-    histogram.record(seconds, labels)
+    if name not in _instruments:
+        from opentelemetry import metrics
 
-
-def _get_histogram(name: str) -> "Histogram":
-    from opentelemetry import metrics
-
-    meter: Any = metrics.get_meter(_SCOPE, __version__)
-    try:
-        return meter.create_histogram(name, unit="s", explicit_bucket_boundaries_advisory=_SECONDS)
-    except TypeError:
-        # Versions before 1.30 do not have this option.
-        return meter.create_histogram(name, unit="s")
+        meter: Any = metrics.get_meter(_SCOPE, __version__)
+        try:
+            _instruments[name] = meter.create_histogram(name, unit="s", explicit_bucket_boundaries_advisory=_SECONDS)
+        except TypeError:
+            # Versions before 1.30 do not have this option.
+            _instruments[name] = meter.create_histogram(name, unit="s")
+    _instruments[name].record(seconds, labels)

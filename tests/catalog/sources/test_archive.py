@@ -12,7 +12,9 @@ from typing import Any, cast
 
 import pytest
 
-from openskills.catalog.sources.archive import DEFAULT_LIMITS, UnpackLimits, detect_format, unpack
+from openskills.catalog import Catalog
+from openskills.catalog.publish import build_archive, read_files
+from openskills.catalog.sources.archive import DEFAULT_LIMITS, UnpackLimits, detect_format, pack_folder, unpack
 from openskills.errors import (
     ForbiddenPath,
     InvalidArgument,
@@ -443,3 +445,16 @@ def test_the_format_is_seen_in_the_first_bytes() -> None:
     assert detect_format(tar_of({"a": b""}, "w:")[:512]) == "tar"
     assert detect_format(tar_of({}, "w:gz")[:512]) == "gzip"
     assert detect_format(b"---\nname: x\n") is None
+
+
+def test_a_skill_is_packed_to_the_same_bytes_for_an_upload_and_for_publication(tmp_path: Path) -> None:
+    folder = tmp_path / "hello"
+    for path, data in FILES.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    pack_folder(folder, "hello", tmp_path / "hello.zip")
+    packed = (tmp_path / "hello.zip").read_bytes()
+
+    files = read_files(Catalog.from_paths(folder).get("hello"))
+    assert build_archive(file.under("hello") for file in files) == packed
+    assert [file.path for file in files if file.executable] == ["scripts/run.sh"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openskills.catalog.sources.entries import EntryNames, is_plain_name
+from openskills.catalog.sources.archive import EntryNames, is_plain_name
 from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded
 
 

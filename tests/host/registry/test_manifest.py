@@ -25,7 +25,6 @@ from openskills.host.registry.manifest import (
     VARIABLE_PATTERN,
     ManifestDefaults,
     ManifestNode,
-    ManifestPositions,
     ManifestReader,
     ManifestResult,
     ManifestScalar,
@@ -266,10 +265,7 @@ def test_what_a_value_means_is_had_without_how_it_was_written() -> None:
 
 
 def test_places_are_lines_and_columns_of_the_text() -> None:
-    places = ManifestPositions()
-    places.value(("a",), 3, 4, "")
-    places.value(("b",), 8, 9, "'")
-    assert places.to_lines("a: 1\nb: '2'") == {("a",): (1, 4), ("b",): (2, 4)}
+    assert read_document(b"a: 1\nb: '2'", is_json=False).positions == {("a",): (1, 4), ("b",): (2, 4)}
 
 
 def test_a_long_key_that_stands_twice_is_cut_in_the_message() -> None:

@@ -224,11 +224,16 @@ class McpServer:
             await self.sessions.close()
 
     def _start_watcher(self, loop: asyncio.AbstractEventLoop) -> CatalogWatcher:
-        def on_refresh() -> None:
+        catalog = self._runtime.catalog
+
+        def refresh() -> CatalogChanges:
+            changes = catalog.refresh()
+            # Always: files of skills may change although no SKILL.md does.
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(lambda: loop.create_task(self._publish_changes()))
+            return changes
 
-        return CatalogWatcher(_WatchedCatalog(self._runtime.catalog, on_refresh))
+        return CatalogWatcher(lambda: catalog.roots, refresh)
 
     async def _publish_changes(self) -> None:
         self.resources.invalidate()
@@ -503,23 +508,6 @@ class McpServer:
         async with request.caller.admit(), self.sessions.use(request.caller, request.session) as session:
             result = (await session.call(LOAD, {"skill": name})).raise_for_error()
             return await ResultTexts(session).load(result)
-
-
-class _WatchedCatalog:
-    """A catalog that reports every refresh: files of skills may change although no SKILL.md does."""
-
-    def __init__(self, catalog: Any, on_refresh: Callable[[], None]) -> None:
-        self._catalog = catalog
-        self._on_refresh = on_refresh
-
-    @property
-    def roots(self) -> Any:
-        return self._catalog.roots
-
-    def refresh(self) -> CatalogChanges:
-        changes = self._catalog.refresh()
-        self._on_refresh()
-        return changes
 
 
 @asynccontextmanager

@@ -10,28 +10,21 @@ import gzip
 import hashlib
 import lzma
 import os
+import re
 import stat
 import struct
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO, NamedTuple
 
 from openskills.catalog.skill import SKILL_FILE, find_resources
-from openskills.catalog.sources.entries import (
-    CHUNK,
-    MAX_ENTRIES,
-    ByteStream,
-    EntryNames,
-    Member,
-    MemberKind,
-    UnpackMeter,
-    corrupt_archive,
-)
 from openskills.errors import (
     ForbiddenPath,
     InvalidArgument,
@@ -41,7 +34,148 @@ from openskills.errors import (
     UnsupportedMedia,
 )
 from openskills.filesystem import replace_directory
-from openskills.paths import open_inside
+from openskills.paths import open_inside, parse_relative
+
+CHUNK = 65536
+MAX_NAME = 1024
+MAX_DEPTH = 32
+MAX_ENTRIES = 10_000
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether an untrusted name can be used as a folder name unchanged."""
+    return 0 < len(name) <= 64 and name[0] not in ".-" and all(char.isalnum() or char in "-_." for char in name)
+
+
+class EntryNames:
+    """The names used so far in one tree, at most `max_entries` with folders. `where` names the tree in messages.
+
+    Names that differ only in case or Unicode normalization are refused: on some file systems they are the same file.
+    """
+
+    def __init__(self, where: str, max_entries: int = MAX_ENTRIES) -> None:
+        self._where = where
+        self._max_entries = max_entries
+        self._taken: dict[str, tuple[str, bool]] = {}
+
+    def add_file(self, name: str) -> PurePosixPath:
+        """The path of a new file; raises a `SkillError` that names the entry and the reason."""
+        path = self._parse_path(name)
+        if self._claim(path, is_directory=False):
+            raise InvalidSkill(f"{self._where}: {name!r} appears twice; keep one of them")
+        return path
+
+    def add_directory(self, name: str) -> PurePosixPath:
+        """The path of a directory, which may be named more than once."""
+        path = self._parse_path(name)
+        self._claim(path, is_directory=True)
+        return path
+
+    def _parse_path(self, name: str) -> PurePosixPath:
+        if "\\" in name:
+            raise ForbiddenPath(f"{self._where}: {name!r} contains a backslash; separate folders with '/'")
+        if _DRIVE.match(name):
+            raise ForbiddenPath(f"{self._where}: {name!r} starts with a drive letter; use a relative name")
+        path = parse_relative(name, field=self._where)
+        if len(name) > MAX_NAME or len(path.parts) > MAX_DEPTH:
+            limit = f"the limit is {MAX_NAME} characters and {MAX_DEPTH} levels"
+            raise InvalidArgument(self._where, f"{name[:60]!r}... is too long or too deep; {limit}")
+        return path
+
+    def _claim(self, path: PurePosixPath, *, is_directory: bool) -> bool:
+        """Register `path` and its parents; returns whether `path` was known before."""
+        for parent in list(path.parents)[-2::-1]:
+            self._take(str(parent), is_directory=True)
+        known = self._take(str(path), is_directory=is_directory)
+        if len(self._taken) > self._max_entries:
+            limit = f"more than {self._max_entries:,} files and folders"
+            raise LimitExceeded(f"{self._where}: {limit} with {str(path)!r}")
+        return known
+
+    def _take(self, name: str, *, is_directory: bool) -> bool:
+        key = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+        if key not in self._taken:
+            self._taken[key] = (name, is_directory)
+            return False
+        other, other_is_directory = self._taken[key]
+        if other != name:
+            reason = "differ only in case or Unicode form; rename one of them"
+            raise InvalidSkill(f"{self._where}: {other!r} and {name!r} {reason}")
+        if other_is_directory != is_directory:
+            raise InvalidSkill(f"{self._where}: {name!r} is both a file and a folder; rename one of them")
+        return True
+
+
+class MemberKind(StrEnum):
+    """The kind of a member; only the first two can be unpacked."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    SYMBOLIC_LINK = "symbolic link"
+    HARD_LINK = "hard link"
+    DEVICE = "device"
+    FIFO = "named pipe"
+    SPARSE = "sparse file"
+    UNKNOWN = "entry of an unknown kind"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One entry. `chunks` yields its bytes; exhaust it before the next member."""
+
+    name: str
+    kind: MemberKind
+    executable: bool
+    chunks: Iterator[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackLimits:
+    """Limits of unpacking. Bytes are counted as they come out, not as the archive declares them.
+
+    Parent folders of a file count as `entries` too.
+    """
+
+    total: int = 256 << 20
+    per_entry: int = 64 << 20
+    entries: int = MAX_ENTRIES
+    ratio: int = 100
+    ratio_from: int = 8 << 20
+
+
+DEFAULT_LIMITS = UnpackLimits()
+
+
+class UnpackMeter:
+    """Counts the unpacked bytes of an archive, and stops an archive bomb early."""
+
+    def __init__(self, where: str, packed: int, limits: UnpackLimits) -> None:
+        self._where = where
+        self._total = limits.total
+        self._ratio = limits.ratio
+        self._max_ratio_bytes = max(limits.ratio_from, limits.ratio * packed)
+        self._entry = ""
+        self._count = 0
+
+    def start_entry(self, name: str) -> None:
+        """Name the entry of the following bytes."""
+        self._entry = f" with the entry {name!r}"
+
+    def add(self, count: int) -> None:
+        """Count bytes; raises `LimitExceeded` for too many, in total or relative to the size of the archive."""
+        self._count += count
+        what = f"{self._where}: unpacks to more than"
+        if self._count > self._total:
+            raise LimitExceeded(f"{what} {self._total:,} bytes{self._entry}; make it smaller")
+        if self._count > self._max_ratio_bytes:
+            ratio = f"{self._ratio} times its own size"
+            raise LimitExceeded(f"{what} {ratio}{self._entry}; this looks like an archive bomb")
+
+
+def corrupt_archive(where: str, what: object) -> InvalidSkill:
+    return InvalidSkill(f"{where}: the archive is damaged or incomplete ({what}); create or download it again")
+
 
 BLOCK = 512
 _MAX_HEADER = 65536
@@ -60,7 +194,7 @@ _KINDS = {
 }
 
 
-def tar_members(stream: ByteStream, where: str, meter: UnpackMeter) -> Iterator[Member]:
+def tar_members(stream: IO[bytes], where: str, meter: UnpackMeter) -> Iterator[Member]:
     """The members in order; raises `InvalidSkill` for a damaged or truncated stream."""
     reader = _TarReader(stream, where, meter)
     extension = _PaxExtension()
@@ -73,29 +207,28 @@ def tar_members(stream: ByteStream, where: str, meter: UnpackMeter) -> Iterator[
         elif header.type in (b"g", b"K"):
             reader.skip(header.size)
         else:
-            member, rest = _tar_member(header, extension, reader)
+            member = _tar_member(header, extension, reader)
             extension = _PaxExtension()
             yield member
-            for _ in rest:
+            for _ in member.chunks:
                 pass
     reader.drain()
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
+class _Header(NamedTuple):
     name: bytes
     mode: int
     size: int
     type: bytes
 
 
+@dataclass(slots=True)
 class _PaxExtension:
     """The extended headers before a member."""
 
-    def __init__(self) -> None:
-        self.path: bytes | None = None
-        self.size: int | None = None
-        self.sparse = False
+    path: bytes | None = None
+    size: int | None = None
+    sparse: bool = False
 
     def add_pax(self, data: bytes, where: str) -> None:
         for key, value in _pax_records(data, where):
@@ -110,7 +243,7 @@ class _PaxExtension:
 
 
 class _TarReader:
-    def __init__(self, stream: ByteStream, where: str, meter: UnpackMeter) -> None:
+    def __init__(self, stream: IO[bytes], where: str, meter: UnpackMeter) -> None:
         self._stream = stream
         self._where = where
         self.meter = meter
@@ -146,12 +279,15 @@ class _TarReader:
             pass
 
     def _read_some(self, size: int) -> bytes:
-        data = self._stream.read(size)
+        try:
+            data = self._stream.read(size)
+        except _DAMAGE as error:
+            raise corrupt_archive(self._where, error) from None
         self.meter.add(len(data))
         return data
 
 
-def _tar_member(header: _Header, extension: _PaxExtension, reader: _TarReader) -> tuple[Member, Iterator[bytes]]:
+def _tar_member(header: _Header, extension: _PaxExtension, reader: _TarReader) -> Member:
     raw = header.name if extension.path is None else extension.path
     name = raw.decode("utf-8", "surrogateescape")
     kind = MemberKind.SPARSE if extension.sparse else _KINDS.get(header.type, MemberKind.UNKNOWN)
@@ -160,7 +296,7 @@ def _tar_member(header: _Header, extension: _PaxExtension, reader: _TarReader) -
     size = header.size if extension.size is None else extension.size
     reader.meter.start_entry(name)
     chunks = reader.read_chunks(size if kind is MemberKind.FILE else 0)
-    return Member(name, kind, bool(header.mode & 0o111), chunks), chunks
+    return Member(name, kind, bool(header.mode & 0o111), chunks)
 
 
 def _parse_header(block: bytes, where: str) -> _Header:
@@ -369,23 +505,6 @@ _DECOMPRESSORS: Mapping[str, Callable[[Path, str], Any]] = {"gzip": gzip.open, "
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError)
 
 
-@dataclass(frozen=True, slots=True)
-class UnpackLimits:
-    """Limits of unpacking. Bytes are counted as they come out, not as the archive declares them.
-
-    Parent folders of a file count as `entries` too.
-    """
-
-    total: int = 256 << 20
-    per_entry: int = 64 << 20
-    entries: int = MAX_ENTRIES
-    ratio: int = 100
-    ratio_from: int = 8 << 20
-
-
-DEFAULT_LIMITS = UnpackLimits()
-
-
 def detect_format(head: bytes) -> str | None:
     """The format of an archive by its first 512 bytes, or None."""
     for magic, name in _MAGIC.items():
@@ -419,28 +538,14 @@ def _iter_members(archive: Path, where: str, limits: UnpackLimits) -> Generator[
         packed = archive.stat().st_size
     except OSError as error:
         raise SourceUnavailable(f"{archive}: cannot be read: {error.strerror}") from None
-    meter = UnpackMeter(where, packed, total=limits.total, ratio=limits.ratio, ratio_from=limits.ratio_from)
+    meter = UnpackMeter(where, packed, limits)
     if kind == "zip":
         yield from zip_members(archive, where, meter, entries=limits.entries)
     elif kind:
         with _DECOMPRESSORS.get(kind, open)(archive, "rb") as stream:
-            yield from tar_members(_CheckedStream(stream, where), where, meter)
+            yield from tar_members(stream, where, meter)
     else:
         raise UnsupportedMedia(f"{where}: not a zip or tar archive")
-
-
-class _CheckedStream:
-    """A stream that reports every failure as a corrupt archive."""
-
-    def __init__(self, stream: ByteStream, where: str) -> None:
-        self._stream = stream
-        self._where = where
-
-    def read(self, size: int, /) -> bytes:
-        try:
-            return self._stream.read(size)
-        except _DAMAGE as error:
-            raise corrupt_archive(self._where, error) from None
 
 
 def _write_member(member: Member, directory: Path, entries: EntryNames, where: str, limits: UnpackLimits) -> None:
@@ -485,7 +590,6 @@ class FileContent(NamedTuple):
     executable: bool = False
 
     def under(self, directory: str) -> "FileContent":
-        """The same file below a directory."""
         return self._replace(path=f"{directory}/{self.path}")
 
 
@@ -502,6 +606,11 @@ def write_zip(target: Path | BinaryIO, files: Iterable[FileContent]) -> None:
             archive.writestr(info, file.data)
 
 
+def is_program(data: bytes, mode: int) -> bool:
+    """Whether a file is packed and published as executable: if it is, or starts with `#!`."""
+    return bool(mode & 0o111) or data.startswith(b"#!")
+
+
 def hash_content(path: Path) -> tuple[str, int]:
     """The SHA-256 and the size of a file."""
     with path.open("rb") as file:
@@ -513,7 +622,7 @@ def pack_folder(folder: Path, name: str, archive: Path, paths: Iterable[str] | N
     """Write files of a skill to a zip archive with the only folder `name`; returns its SHA-256 and its size.
 
     By default, all files but those of version control and of environments. They are sorted and written as by
-    `write_zip`; programs and files that start with `#!` are executable.
+    `write_zip`.
     """
     if paths is None:
         paths = {SKILL_FILE, *(one.path for one in find_resources(str(folder)))}
@@ -521,7 +630,7 @@ def pack_folder(folder: Path, name: str, archive: Path, paths: Iterable[str] | N
     def read(path: str) -> FileContent:
         with os.fdopen(open_inside(str(folder), path), "rb") as file:
             data, status = file.read(), os.fstat(file.fileno())
-        return FileContent(f"{name}/{path}", data, bool(status.st_mode & stat.S_IXUSR) or data.startswith(b"#!"))
+        return FileContent(f"{name}/{path}", data, is_program(data, status.st_mode))
 
     write_zip(archive, map(read, sorted(paths)))
     return hash_content(archive)

@@ -10,12 +10,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from openskills.catalog.skill import SKILL_FILE
-from openskills.catalog.sources.archive import ARCHIVE_SUFFIXES, unpack
-from openskills.catalog.sources.entries import is_plain_name
+from openskills.catalog.sources.archive import ARCHIVE_SUFFIXES, is_plain_name, unpack
 from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded, SourceUnavailable
 from openskills.filesystem import (
     MONTH,
@@ -36,7 +35,6 @@ _MAX_ARCHIVE = 512 << 20
 
 
 def has_archive_suffix(name: str) -> bool:
-    """Whether a file name has the suffix of an archive."""
     return name.lower().endswith(ARCHIVE_SUFFIXES)
 
 
@@ -92,7 +90,6 @@ def folder_name(content: Path, fallback: str) -> str:
 
 
 def strip_archive_suffix(name: str) -> str:
-    """The name of an archive without its suffix."""
     return next((name[: -len(one)] for one in ARCHIVE_SUFFIXES if name.lower().endswith(one)), name)
 
 
@@ -175,7 +172,6 @@ def normalize_url(url: str) -> str:
 
 
 def cache_key(text: str) -> str:
-    """A file name for a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -243,7 +239,6 @@ class DownloadCache:
         self._directory = directory
 
     def body_path(self, url: str, cached: CachedResponse) -> Path:
-        """The file with the body."""
         return self._entry_directory(url) / cached.sha256
 
     def find(self, url: str) -> CachedResponse | None:
@@ -280,17 +275,11 @@ class DownloadCache:
 
     def _read_record(self, url: str) -> CachedResponse | None:
         try:
-            record: object = json.loads((self._entry_directory(url) / _RECORD).read_bytes())
-        except (OSError, ValueError):
+            record = CachedResponse(**json.loads((self._entry_directory(url) / _RECORD).read_bytes()))
+        except (OSError, ValueError, TypeError):
             return None
-        if not isinstance(record, dict):
-            return None
-        fields = cast("dict[str, object]", record)
-        size = fields.pop("size", None)
-        texts = {name: value for name, value in fields.items() if isinstance(value, str)}
-        if not isinstance(size, int) or texts.keys() != {"sha256", "url", "etag", "last_modified", "content_type"}:
-            return None
-        return CachedResponse(size=size, **texts)
+        is_valid = all(isinstance(value, int if name == "size" else str) for name, value in asdict(record).items())
+        return record if is_valid else None
 
     def _entry_directory(self, url: str) -> Path:
         return self._directory / cache_key(normalize_url(url))

@@ -54,13 +54,11 @@ class GitAddress:
 
     @property
     def label(self) -> str:
-        """The address for messages."""
         ref = f"@{self.ref}" if self.ref else ""
         return f"git+{redact(self.url)}{ref}{f'#subdirectory={self.subdirectory}' if self.subdirectory else ''}"
 
 
 def is_git_address(text: str) -> bool:
-    """Whether a source looks like a git repository."""
     if text.startswith("git+") or _SCP.fullmatch(text):
         return True
     return bool(re.match(r"(https|ssh)://[^?#]*\.git(@[^?#]*)?/?(#.*)?$", text))

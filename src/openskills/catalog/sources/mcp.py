@@ -27,9 +27,8 @@ from pydantic import BaseModel
 
 from openskills.catalog.root import FetchResult, ListedSkill, Progress, Root
 from openskills.catalog.skill import SKILL_FILE, Resource, classify_resource
-from openskills.catalog.sources.archive import hash_content
+from openskills.catalog.sources.archive import EntryNames, hash_content, is_plain_name
 from openskills.catalog.sources.cache import cache_key, check_pin
-from openskills.catalog.sources.entries import EntryNames, is_plain_name
 from openskills.catalog.sources.mcp_client import McpAddress, McpConnection
 from openskills.catalog.trust import TrustAnswer, TrustDecision, TrustStore
 from openskills.errors import (

@@ -42,7 +42,6 @@ def parse_source(text: str | os.PathLike[str], settings: Settings, *, trusted: b
 
 
 def is_server_address(text: str) -> bool:
-    """Whether a text names an MCP server."""
     return text.startswith(("mcp:", "mcp+http://", "mcp+https://"))
 
 

@@ -16,7 +16,14 @@ from urllib.parse import quote, unquote, urlunsplit
 
 from openskills.catalog.root import FetchResult, Progress, Root
 from openskills.catalog.skill import SKILL_FILE
-from openskills.catalog.sources.archive import UnpackLimits, detect_format, hash_content, unpack
+from openskills.catalog.sources.archive import (
+    EntryNames,
+    UnpackLimits,
+    detect_format,
+    hash_content,
+    is_plain_name,
+    unpack,
+)
 from openskills.catalog.sources.cache import (
     cache_key,
     has_archive_suffix,
@@ -27,7 +34,6 @@ from openskills.catalog.sources.cache import (
     redact,
     split_url,
 )
-from openskills.catalog.sources.entries import EntryNames, is_plain_name
 from openskills.catalog.sources.http import Downloader, SourceDownload
 from openskills.errors import (
     DeadlineExceeded,
@@ -216,7 +222,8 @@ def fetch_index(
     if answer.path.stat().st_size > limits.index:
         raise LimitExceeded(f"{redact(url)}: larger than {limits.index:,} bytes, the limit for an index")
     index = read_index(answer.path.read_bytes(), redact(url))
-    fetching = _IndexFetcher(answer, downloads, cache / "wellknown" / cache_key(normalize_url(url)), progress, limits)
+    place = cache / "wellknown" / cache_key(normalize_url(url))
+    fetching = _IndexFetcher(answer.url, bool(answer.problems), downloads, place, progress, limits)
     problems = [*answer.problems, *index.problems]
     roots: list[Root] = []
     deadline = time.monotonic() + limits.seconds
@@ -234,19 +241,17 @@ def fetch_index(
     return FetchResult(tuple(roots), (*problems, *fetching.problems))
 
 
+@dataclass(slots=True)
 class _IndexFetcher:
-    """Downloads the skills of one index into `place`."""
+    """Downloads the skills of the index at the URL `base` into `place`."""
 
-    def __init__(
-        self, index: SourceDownload, downloads: Downloader, place: Path, progress: Progress, limits: IndexLimits
-    ) -> None:
-        self.problems: tuple[Problem, ...] = ()
-        self._base = index.url
-        self._offline = bool(index.problems)
-        self._downloads = downloads
-        self._place = place
-        self._progress = progress
-        self._limits = limits
+    base: str
+    is_offline: bool
+    downloads: Downloader
+    place: Path
+    progress: Progress
+    limits: IndexLimits
+    problems: tuple[Problem, ...] = ()
 
     def fetch_skill(self, skill: SkillIndexEntry) -> Path:
         """The folder of the skill, complete and verified. Its path has the digest, so a new version is separate."""
@@ -259,7 +264,7 @@ class _IndexFetcher:
         return self._fetch_files(skill)
 
     def _folder(self, skill: SkillIndexEntry, digest: str) -> Path:
-        return self._place / f"{skill.name}-{digest}" / skill.name
+        return self.place / f"{skill.name}-{digest}" / skill.name
 
     def _fetch_artifact(self, skill: SkillIndexEntry, artifact: IndexArtifact, digest: str) -> Path:
         folder = self._folder(skill, digest)
@@ -269,7 +274,7 @@ class _IndexFetcher:
         with replace_directory(folder.parent) as temporary:
             content = temporary / skill.name
             if artifact.is_archive:
-                size = self._limits.skill
+                size = self.limits.skill
                 unpack(body.path, content, limits=UnpackLimits(size, size, MAX_FILES), label=redact(artifact.url))
                 if not (content / SKILL_FILE).is_file():
                     raise InvalidSkill(f"{redact(artifact.url)}: no {SKILL_FILE} at its root")
@@ -299,22 +304,22 @@ class _IndexFetcher:
         return folder
 
     def _download(self, reference: str, pin: str | None) -> SourceDownload:
-        url = join_url(self._base, reference, field="url")
-        if self._offline:
+        url = join_url(self.base, reference, field="url")
+        if self.is_offline:
             # The server could not be reached before; trying again for every file would take too long.
-            cached = self._downloads.find_cached(url)
+            cached = self.downloads.find_cached(url)
             if cached and pin in (None, cached.sha256):
                 return cached
             raise SourceUnavailable(f"{redact(url)}: not in the cache, and the server cannot be reached")
-        body = self._downloads.get(url, pin=pin, progress=self._progress)
+        body = self.downloads.get(url, pin=pin, progress=self.progress)
         if body.problems:
-            self._offline = True
+            self.is_offline = True
             self.problems = body.problems
         return body
 
     def _check_size(self, size: int) -> None:
-        if size > self._limits.skill:
-            raise LimitExceeded(f"larger than {self._limits.skill:,} bytes")
+        if size > self.limits.skill:
+            raise LimitExceeded(f"larger than {self.limits.skill:,} bytes")
 
 
 def _check_files(content: Path, skill: SkillIndexEntry) -> None:

@@ -39,7 +39,7 @@ _MAX_PARTIAL = 64
 _MAX_REQUESTS = 4096
 _HANDSHAKE_BYTES = 32
 HANDSHAKE_TIMEOUT = 10.0
-_GREETING = b"openskills-node-1"
+_GREETING = b"openskills-node-2"
 _CANCEL_TIMEOUT = 5.0
 
 Reply: TypeAlias = tuple[Any, bytes]

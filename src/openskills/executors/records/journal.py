@@ -44,7 +44,7 @@ from openskills.executors.requests import RunRequest, RunResult, build_interrupt
 from openskills.executors.spec import CapturedOutput, CommandResult, Isolation, build_reader
 from openskills.executors.staging.inputs import StagedInput
 from openskills.executors.staging.outputs import OutputFile, allot_bytes
-from openskills.filesystem import TEMPORARY_PREFIX, flush_directory, replace_file_durably
+from openskills.filesystem import TEMPORARY_PREFIX, flush_directory, replace_file
 
 BEGAN, ENDED = b"B", b"E"
 _PARTS = 4
@@ -292,7 +292,7 @@ class Journal:
     def _rewrite(self, kept: Mapping[str, _JournalEntry]) -> None:
         spans = (span for entry in kept.values() for span in (entry.began, entry.ended) if span)
         try:
-            replace_file_durably(self._path, b"".join(self._read_range(span) + b"\n" for span in spans))
+            replace_file(self._path, b"".join(self._read_range(span) + b"\n" for span in spans), durable=True)
         except OSError:
             return  # the disk is full; the old file grows until there is space
         try:

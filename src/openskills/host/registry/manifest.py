@@ -23,7 +23,7 @@ from openskills.settings import DEFAULT_TIMEOUT_MS, parse_amount
 from openskills.skillkit.entry import InvalidJson, parse_json, reject_number
 from openskills.skillmd.frontmatter import LineIndex
 from openskills.skillmd.problem import Problem, Severity, select_errors
-from openskills.skillmd.yaml import MAX_DEPTH, MAX_KEYS, FrontMatterError, Value, ValuePath, read_yaml
+from openskills.skillmd.yaml import MAX_DEPTH, MAX_KEYS, FrontMatterError, Value, ValuePath, YamlSpans, read_yaml
 from openskills.version import __version__
 
 
@@ -55,25 +55,8 @@ def node_value(node: ManifestNode) -> Any:
     return {name: node_value(item) for name, item in node.items()}
 
 
-class ManifestPositions:
-    """Positions and styles of values; implements `PositionRecorder`."""
-
-    def __init__(self) -> None:
-        self.spans: dict[ValuePath, tuple[int, str]] = {}
-
-    def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        """Not needed."""
-
-    def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        del end
-        self.spans[path] = (start, style)
-
-    def close(self, path: ValuePath, end: int) -> None:
-        """Not needed."""
-
-    def to_lines(self, text: str) -> dict[ValuePath, tuple[int, int]]:
-        lines = LineIndex(text)
-        return {path: lines.at(start) for path, (start, _) in self.spans.items()}
+def _to_lines(spans: YamlSpans, lines: LineIndex) -> dict[ValuePath, tuple[int, int]]:
+    return {path: lines.at(start) for path, (start, _, _) in spans.values.items()}
 
 
 def duplicate_key_problem(name: str, line: int | None = None, column: int | None = None) -> Problem:
@@ -314,12 +297,14 @@ def read_json(text: str) -> ManifestDocument:
     problem = _find_unsupported(found)
     if problem is not None:
         return ManifestDocument(problems=(problem,))
-    seen = ManifestPositions()
+    seen = YamlSpans()
     # Nearly all JSON is also YAML, whose parser reports positions. Otherwise there are none.
     with suppress(FrontMatterError):
         read_yaml(text, seen)
     fields = cast("Mapping[str, object]", found)
-    return ManifestDocument({name: _to_node(value) for name, value in fields.items()}, (), seen.to_lines(text))
+    return ManifestDocument(
+        {name: _to_node(value) for name, value in fields.items()}, (), _to_lines(seen, LineIndex(text))
+    )
 
 
 def _find_unsupported(found: object) -> Problem | None:
@@ -389,7 +374,7 @@ def size_problem(size: int) -> Problem:
 
 
 def _read_yaml(text: str) -> ManifestDocument:
-    seen, lines = ManifestPositions(), LineIndex(text)
+    seen, lines = YamlSpans(), LineIndex(text)
     try:
         tree = read_yaml(text, seen)
     except FrontMatterError as fault:
@@ -399,14 +384,14 @@ def _read_yaml(text: str) -> ManifestDocument:
         return ManifestDocument(problems=(problem,))
     problems = tuple(duplicate_key_problem(name, *lines.at(offset)) for name, offset in tree.duplicates)
     fields = {name: _build_node(value, (name,), seen) for name, value in tree.fields.items()}
-    return ManifestDocument(fields, problems, seen.to_lines(text))
+    return ManifestDocument(fields, problems, _to_lines(seen, lines))
 
 
-def _build_node(value: Value, path: ValuePath, seen: ManifestPositions) -> ManifestNode:
+def _build_node(value: Value, path: ValuePath, seen: YamlSpans) -> ManifestNode:
     if value is None:
         return ManifestScalar("", None)
     if isinstance(value, str):
-        style = seen.spans.get(path, (0, ""))[1]
+        style = seen.values.get(path, (0, 0, ""))[2]
         return ManifestScalar(value, value if style else _parse_scalar(value))
     if isinstance(value, Mapping):
         return {name: _build_node(item, (*path, name), seen) for name, item in value.items()}

@@ -13,8 +13,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from openskills.catalog.skill import SKILL_FILE
-from openskills.catalog.sources.archive import BLOCK, UnpackLimits, detect_format, pack_folder, unpack
-from openskills.catalog.sources.entries import EntryNames
+from openskills.catalog.sources.archive import BLOCK, EntryNames, UnpackLimits, detect_format, pack_folder, unpack
 from openskills.catalog.validate import validate
 from openskills.errors import (
     ForbiddenPath,

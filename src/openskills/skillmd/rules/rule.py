@@ -27,12 +27,10 @@ class Subject:
 
     @property
     def front(self) -> FrontMatter:
-        """The front matter, with positions."""
         return self.parsed.front
 
     @property
     def fields(self) -> Mapping[str, Value]:
-        """The fields as written."""
         return self.parsed.front.fields
 
 
