@@ -22,7 +22,7 @@ from openskills.executors.container.spec import HOST_LABEL
 from openskills.executors.spec import Isolation
 from openskills.executors.supervisor import create_marker
 from openskills.host.model import Call, ManifestFault, Outcome, Registration
-from openskills.host.runners.isolation import build_call_environment
+from openskills.host.runners.isolation import build_call_environment, build_skill_environment
 from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome, to_exit_code
 from openskills.host.runners.program import STDERR_BYTES, encode_call_input, read_arguments
 from openskills.settings import Settings
@@ -93,16 +93,7 @@ def _build_mounts(registration: Registration) -> list[dict[str, Any]]:
 
 def build_container_environment(registration: Registration, per_call: Mapping[str, str]) -> dict[str, str]:
     """The environment of a call; PATH is that of the image."""
-    root = {} if registration.allowed_root is None else {"OPENSKILL_ALLOWED_ROOT": DATA_DIR}
-    return {
-        "HOME": _HOME_DIR,
-        "LANG": "C.UTF-8",
-        **registration.environment,
-        "OPENSKILL_SKILL_ID": registration.id,
-        "OPENSKILL_TIMEOUT_MS": str(registration.timeout_ms),
-        **root,
-        **per_call,
-    }
+    return {**build_skill_environment(registration, home=_HOME_DIR, root=DATA_DIR), **per_call}
 
 
 def _check_user(registration: Registration) -> str:

@@ -5,9 +5,7 @@ value a callable that takes the settings and returns a `SkillRunner`. Built-in k
 """
 
 import asyncio
-import importlib
 import os
-from collections.abc import Callable
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -49,7 +47,7 @@ class Runners:
 
     def _create(self, kind: str) -> SkillRunner:
         if (known := RUNNER_KINDS.get(kind)) is not None:
-            make = _import_object(known.runner)
+            make = EntryPoint(kind, known.runner, ENTRY_POINT_GROUP).load()
             concurrency = self._settings.host_concurrency or 2 * (os.cpu_count() or 1)
             runner = make(self._places, concurrency=concurrency) if known.isolated else make(self._settings)
             return cast("SkillRunner", runner)
@@ -61,11 +59,6 @@ class Runners:
             hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(sorted(kinds))}"
             raise ManifestFault("type", f"unknown kind {kind!r}; {hint}")
         return load_foreign_runner(self._others[kind], self._settings)
-
-
-def _import_object(dotted: str) -> Callable[..., object]:
-    module, _, name = dotted.partition(":")
-    return cast("Callable[..., object]", getattr(importlib.import_module(module), name))
 
 
 def load_foreign_runner(found: EntryPoint, settings: Settings) -> SkillRunner:
