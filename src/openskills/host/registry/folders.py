@@ -285,19 +285,16 @@ ENTRY_SCRIPTS = ("scripts/invoke.py", "scripts/invoke")
 class HostedFolder:
     """A SKILL.md folder with an entry, or with a manifest, which takes precedence."""
 
-    skill: str
-    directory: Path
-    location: Path
+    skill: Skill
     entry: str
-    description: str
-    version: str | None
     manifest: ManifestFile | None
     problems: tuple[Problem, ...] = ()
 
     def manifest_defaults(self) -> dict[str, str]:
         kind = "cli:python" if self.entry.endswith(".py") else "cli:exec"
-        found = {"description": self.description, "entry": self.entry, "kind": kind if self.entry else ""}
-        return {**found, "version": self.version} if self.version else found
+        found = {"description": self.skill.description, "entry": self.entry, "kind": kind if self.entry else ""}
+        version = find_version(self.skill)
+        return {**found, "version": version} if version else found
 
 
 class SkillFolders:
@@ -318,34 +315,18 @@ class SkillFolders:
         else:
             self._catalog.refresh()
         snapshot = self._catalog.snapshot
-        hidden = {each.skill.name: each.reason for each in snapshot.hidden.values()}
+        visible = ((skill, None) for skill in snapshot.skills)
+        hidden = ((each.skill, _hidden_problem(each.reason)) for each in snapshot.hidden.values())
         folders: list[HostedFolder] = []
         others: list[tuple[Skill, Problem | None]] = []
-        for skill in (*snapshot.skills, *(each.skill for each in snapshot.hidden.values())):
-            problem = _hidden_problem(hidden.get(skill.name))
-            folder = _build_hosted_folder(skill, problem)
-            if folder is None:
+        for skill, problem in (*visible, *hidden):
+            manifest = next(iter(find_manifests(skill.path.parent, skill.path.name)), None)
+            entry = _find_entry_script(skill)
+            if manifest is None and not entry:
                 others.append((skill, problem))
             else:
-                folders.append(folder)
+                folders.append(HostedFolder(skill, entry, manifest, () if problem is None else (problem,)))
         return folders, others, snapshot.problems
-
-
-def _build_hosted_folder(skill: Skill, problem: Problem | None) -> HostedFolder | None:
-    manifest = next(iter(find_manifests(skill.path.parent, skill.path.name)), None)
-    entry = _find_entry_script(skill)
-    if manifest is None and not entry:
-        return None
-    return HostedFolder(
-        skill=skill.name,
-        directory=skill.path,
-        location=Path(skill.location),
-        entry=entry,
-        description=skill.description,
-        version=find_version(skill),
-        manifest=manifest,
-        problems=() if problem is None else (problem,),
-    )
 
 
 def find_version(skill: Skill) -> str | None:
@@ -354,9 +335,8 @@ def find_version(skill: Skill) -> str | None:
     return version if isinstance(version, str) else None
 
 
-def _hidden_problem(reason: str | None) -> Problem | None:
-    message = f"this skill is hidden from models: {reason}"
-    return None if reason is None else Problem("skill-hidden", message, Severity.WARNING)
+def _hidden_problem(reason: str) -> Problem:
+    return Problem("skill-hidden", f"this skill is hidden from models: {reason}", Severity.WARNING)
 
 
 def _find_entry_script(skill: Skill) -> str:

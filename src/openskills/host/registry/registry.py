@@ -52,6 +52,7 @@ from openskills.version import __version__
 
 SkillStatus = Literal["ready", "broken", "unavailable"]
 _MAX_SUGGESTIONS = 3
+_MISSING_SECRET = "secrets: {} is not set in the environment of the host; set it and restart the host"
 _MAX_COMPARISONS = 200
 _DIGESTED_NAME = 47
 """Characters before the digest in a tool name; vendors accept 64."""
@@ -125,13 +126,11 @@ class RegistrySnapshot:
     @cached_property
     def stamp(self) -> str:
         """A digest of the content."""
-        return blake2b(
-            repr((self.entries, self.problems, self.skipped)).encode(errors="replace"), digest_size=16
-        ).hexdigest()
+        return blake2b(repr(self.content).encode(errors="replace"), digest_size=16).hexdigest()
 
-    def is_same_as(self, other: "RegistrySnapshot") -> bool:
-        found, earlier = (self.entries, self.problems, self.skipped), (other.entries, other.problems, other.skipped)
-        return found == earlier
+    @property
+    def content(self) -> tuple[object, ...]:
+        return self.entries, self.problems, self.skipped
 
     def get_entry(self, skill_id: str) -> RegistryEntry:
         """The entry with this id or tool name; `_` and `-` are equivalent, and `--` stands for a dot.
@@ -266,7 +265,9 @@ class Registry:
         # Scripts see no directory of the host.
         base = Registration("", "", "", __version__, timeout_ms=settings.timeout_ms, executor=settings.executor)
         reader = HelpReader(settings) if read_help else None
-        self._scripts = ScriptFinder(base, settings.search_path, reader, self._get_packages)
+        self._scripts = ScriptFinder(
+            base, settings.search_path, reader, lambda skill: self._build_packages(self._get_grants(skill))
+        )
         self._directories = (settings.cli_dir, *manifests)
         self._skills = tuple(skills)
         self._skill_folders = SkillFolders(skills, settings)
@@ -370,7 +371,7 @@ class Registry:
             (_reuse_entry(before, self._check_availability(entry)) for entry in self._found), problems, skipped
         )
         changes = offer.compare_with(self._offer)
-        if not offer.is_same_as(self._offer):
+        if offer.content != self._offer.content:
             self._offer = offer
         for skill_id, (registration, _) in [*self._absent.items()]:
             known = offer.by_id.get(skill_id)
@@ -385,14 +386,14 @@ class Registry:
 
     def _read_folders(self, folders: Sequence[HostedFolder]) -> Iterable[RegistryEntry]:
         for folder in folders:
-            timeout = self._get_timeout(self._get_grants(folder.skill))
+            timeout = self._get_timeout(self._get_grants(folder.skill.name))
             defaults = replace(self._defaults, in_folder=True, timeout_ms=timeout, **folder.manifest_defaults())
             if folder.manifest is not None:
                 parsed, origin = self._parse_file(folder.manifest, defaults), folder.manifest.path
             else:
-                parsed = parse_manifest(b"", name=folder.skill, is_json=False, defaults=defaults)
-                origin = folder.location
-            yield self._build_entry(parsed, origin, _FOLDER_RANK, folder.problems, folder=folder.directory)
+                parsed = parse_manifest(b"", name=folder.skill.name, is_json=False, defaults=defaults)
+                origin = Path(folder.skill.location)
+            yield self._build_entry(parsed, origin, _FOLDER_RANK, folder.problems, folder=folder.skill.path)
 
     def _build_script_entry(self, script: HostedScript) -> RegistryEntry:
         skill_id, path = script.registration.id, Path(script.registration.entry)
@@ -476,9 +477,6 @@ class Registry:
     def _get_grants(self, skill_id: str) -> SkillGrants:
         return combine_grants(self._grants, _normalize_id(skill_id))
 
-    def _get_packages(self, skill: str) -> PackageOptions:
-        return self._build_packages(self._get_grants(skill))
-
     def _build_packages(self, grants: SkillGrants) -> PackageOptions:
         return PackageOptions(PackageSet(grants.packages, grants.npm), grants.venv, self._install)
 
@@ -539,7 +537,9 @@ class Registry:
         registration = entry.registration
         if registration is None:
             return entry
-        lacks = list(_find_missing_secrets(registration, self._settings.environment, entry))
+        missing = (name for name in registration.secrets if not self._settings.environment.get(name))
+        line, path = entry.lines.get("secrets"), to_printable(str(entry.origin))
+        lacks = [Problem("secret-missing", _MISSING_SECRET.format(name), line=line, path=path) for name in missing]
         noted = self._absent.get(entry.id)
         if noted is not None and noted[0] == registration:
             lacks.append(noted[1])
@@ -608,13 +608,3 @@ def _reuse_entry(before: Mapping[Path | None, RegistryEntry], entry: RegistryEnt
     # Unchanged registrations stay identical objects, so that `is` detects changes.
     known = before.get(entry.origin, entry)
     return known if known == entry else entry
-
-
-def _find_missing_secrets(
-    registration: Registration, environment: Mapping[str, str], entry: RegistryEntry
-) -> Iterable[Problem]:
-    for name in registration.secrets:
-        if not environment.get(name):
-            message = f"secrets: {name} is not set in the environment of the host; set it and restart the host"
-            line, path = entry.lines.get("secrets"), to_printable(str(entry.origin))
-            yield Problem("secret-missing", message, line=line, path=path)
