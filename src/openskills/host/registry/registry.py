@@ -52,7 +52,6 @@ from openskills.version import __version__
 
 SkillStatus = Literal["ready", "broken", "unavailable"]
 _MAX_SUGGESTIONS = 3
-_MISSING_SECRET = "secrets: {} is not set in the environment of the host; set it and restart the host"
 _MAX_COMPARISONS = 200
 _DIGESTED_NAME = 47
 """Characters before the digest in a tool name; vendors accept 64."""
@@ -539,7 +538,8 @@ class Registry:
             return entry
         missing = (name for name in registration.secrets if not self._settings.environment.get(name))
         line, path = entry.lines.get("secrets"), to_printable(str(entry.origin))
-        lacks = [Problem("secret-missing", _MISSING_SECRET.format(name), line=line, path=path) for name in missing]
+        said = "is not set in the environment of the host; set it and restart the host"
+        lacks = [Problem("secret-missing", f"secrets: {name} {said}", line=line, path=path) for name in missing]
         noted = self._absent.get(entry.id)
         if noted is not None and noted[0] == registration:
             lacks.append(noted[1])
