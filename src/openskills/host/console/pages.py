@@ -36,6 +36,7 @@ from openskills.host.console.access import (
     build_cookie,
     check_same_origin,
     cookie_name,
+    find_handler,
     read_cookie,
 )
 from openskills.host.http import ClientDisconnect, HttpExchange, HttpRefusal, HttpResponse, read_body
@@ -82,12 +83,13 @@ SCREENS = (
 
 
 class ConsolePage(NamedTuple):
-    """One page or action. `path` may have parameters such as `{name}`; `role` is what the caller needs at least."""
+    """A page or action of a screen. `path` may have parameters such as `{name}`; `role` is what the caller needs."""
 
     method: str
     path: str
     handler: "PageHandler"
     role: str = "read"
+    screen: str = ""
 
 
 # Styles and scripts only as files of this host; nothing of this console can be framed.
@@ -287,25 +289,12 @@ async def _dispatch(request: PageRequest) -> HttpResponse | None:
         check_same_origin(exchange)
     if method == "GET" and exchange.path == "/" and "token" in request.query:
         return await _open_with_link(request)
-    allowed: list[str] = []
-    for page, pattern, screen in _find_pages():
-        match = pattern.fullmatch(exchange.path)
-        if match is None:
-            continue
-        allowed.append(page.method)
-        if page.method == method:
-            request.params, request.screen = match.groupdict(), screen
-            return await _call(request, page)
-    if allowed:
-        raise HttpRefusal(http.wrong_method(exchange.method, allowed))
-    raise HttpRefusal(http.unknown_address(exchange.path))
-
-
-async def _call(request: PageRequest, page: ConsolePage) -> HttpResponse | None:
+    page, request.params = find_handler(exchange, exchange.path, _find_routes())
+    request.screen = page.screen
     if page.role:
         await _authenticate(request)
         if request.principal is None:
-            here = request.here if page.method == "GET" else "/"
+            here = request.here if method == "GET" else "/"
             return request.redirect(f"/console/login?{urlencode({'next': here})}")
         request.principal.require_role(page.role)
     return await page.handler(request)
@@ -326,13 +315,13 @@ async def _authenticate(request: PageRequest) -> None:
 
 
 @cache
-def _find_pages() -> tuple[tuple[ConsolePage, re.Pattern[str], str], ...]:
-    found = [(page, compile_path(page.path)[0], "") for page in PAGES]
+def _find_routes() -> tuple[tuple[str, re.Pattern[str], ConsolePage], ...]:
+    pages = list(PAGES)
     for screen in SCREENS:
-        # Plain tuples, too: modules that also serve the API do not import this one.
-        pages = [ConsolePage(*fields) for fields in importlib.import_module(f"{_PACKAGE}.{screen.module}").PAGES]
-        found += [(page, compile_path(page.path)[0], screen.module) for page in pages]
-    return tuple(found)
+        # Plain tuples: modules that also serve the API do not import this one.
+        listed = importlib.import_module(f"{_PACKAGE}.{screen.module}").PAGES
+        pages += [ConsolePage(*fields)._replace(screen=screen.module) for fields in listed]
+    return tuple((page.method, compile_path(page.path)[0], page) for page in pages)
 
 
 def _read_request(exchange: HttpExchange, parts: HostParts | None) -> PageRequest:

@@ -46,20 +46,17 @@ async def show_choices(request: PageRequest) -> HttpResponse:
         for one in hosted
     ] + [{"name": one.name, "about": one.description, "place": "skill", "status": "ready"} for one in skills]
     matching = [row for row in rows if query in f"{row['name']} {row['about']}".casefold()]
+    is_reader = not caller.has_role("run")
     context = {
         "rows": matching[:_MAX_LISTED],
         "total": len(rows),
         "left": len(matching) - _MAX_LISTED,
         "query": query,
         # Measuring them takes a moment, and typing does not change them.
-        "workspaces": () if request.is_partial else await _list_workspaces(request),
+        "workspaces": () if is_reader or request.is_partial else await request.host.commands.list_workspaces(caller),
         "max_workspaces": None if caller.has_role("admin") else request.host.settings.host_quota_workspaces,
     }
     return request.render("try.html", context, block="results")
-
-
-async def _list_workspaces(request: PageRequest) -> Sequence[tuple[str, Any]]:
-    return await request.host.commands.list_workspaces(request.caller) if request.caller.has_role("run") else ()
 
 
 async def delete_workspace(request: PageRequest) -> HttpResponse:
