@@ -409,26 +409,21 @@ def test_thousands_of_manifests_are_read_and_every_one_counts(project: Project) 
     assert registry.reload() == RegistryChanges()
 
 
-def test_a_kind_that_some_runner_takes_is_known(project: Project) -> None:
-    (project.cli / "m.yaml").write_text("type: wasm\nentry: m.wasm\n")
-    assert status(project.load()) == {"m": "broken"}
-    settings = Settings.from_env(project.environment)
-    assert status(Registry(settings, start=project.path, kinds=("wasm",))) == {"m": "ready"}
-
-
-def test_a_kind_of_an_installed_package_is_known(project: Project) -> None:
+def test_kinds_of_an_installed_package_are_known(project: Project) -> None:
     installed = project.path / "site"
     (installed / "wasm_runner-1.0.dist-info").mkdir(parents=True)
     (installed / "wasm_runner-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: wasm-runner\n")
-    points = "[openskills.runners]\nwasm:wasi = wasm_runner:Runner\n"
+    points = "[openskills.runners]\nwasm:wasi = wasm_runner:Runner\nwasm = wasm_runner:Runner\n"
     (installed / "wasm_runner-1.0.dist-info" / "entry_points.txt").write_text(points)
     (project.cli / "m.yaml").write_text("type: wasm\nruntime: wasi\nentry: m.wasm\nfuel: 5\n")
+    (project.cli / "n.yaml").write_text("type: wasm\nentry: n.wasm\n")
     sys.path.insert(0, str(installed))
     try:
         assert project.load().get("m").options == {"fuel": 5}
+        assert status(project.load()) == {"m": "ready", "n": "ready"}
     finally:
         sys.path.remove(str(installed))
-    assert status(project.load()) == {"m": "broken"}
+    assert status(project.load()) == {"m": "broken", "n": "broken"}
 
 
 def test_where_to_look_for_changes_is_known(project: Project) -> None:

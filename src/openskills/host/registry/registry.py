@@ -6,12 +6,11 @@ Loading is blocking; a server does it in a thread. Readers see the old state or 
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, cached_property
 from hashlib import blake2b
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal
 
@@ -42,7 +41,7 @@ from openskills.host.registry.manifest import (
     parse_manifest,
 )
 from openskills.host.registry.scripts import HostedScript, ScriptFinder, SkippedFile
-from openskills.host.runners.kinds import RUNNER_KINDS
+from openskills.host.runners.kinds import RUNNER_KINDS, find_installed_kinds
 from openskills.host.runners.script import HelpReader, find_script_folder
 from openskills.paths import to_printable
 from openskills.project import NO_GRANTS, SkillGrants, combine_grants
@@ -238,7 +237,6 @@ class Registry:
         skills: Sequence[Path] = (),
         grants: Mapping[str, SkillGrants] | None = None,
         start: Path | None = None,
-        kinds: Collection[str] | None = None,
         read_help: bool = False,
         install: str = "never",
         uploads: Path | None = None,
@@ -248,17 +246,16 @@ class Registry:
 
         `grants` is what scripts and programs may use besides what manifests say, by skill (`*`: all); a granted timeout
         is the limit of every kind of skill. `start` is the base of relative paths in manifests, by default the current
-        directory. `kinds` are the known kinds, by default the built-in ones and those of installed packages. With
-        `read_help`, scripts without a manifest are run with `--help` in a sandbox, to derive their schemas; with
-        `install` `always`, packages that their skills declare are installed. `uploads` is the directory `live` of a
-        `SkillStore`. Raises `InvalidArgument` for a missing directory; errors in files are in their entries.
+        directory. With `read_help`, scripts without a manifest are run with `--help` in a sandbox, to derive their
+        schemas; with `install` `always`, packages that their skills declare are installed. `uploads` is the directory
+        `live` of a `SkillStore`. Faults of files are in their entries. Raises `InvalidArgument` for a missing directory.
         """
         for option, directories in (("--manifests", manifests), ("--skills", skills)):
             for directory in directories:
                 if not directory.is_dir():
                     raise InvalidArgument(option, f"{directory} is not a directory")
         self._settings = settings
-        self._uploads = None if uploads is None else UploadedFolders(settings, uploads, kinds)
+        self._uploads = None if uploads is None else UploadedFolders(settings, uploads)
         self._install = InstallMode(install)
         self._grants = {_normalize_id(name): entry for name, entry in (grants or {}).items()}
         # Scripts see no directory of the host.
@@ -276,9 +273,8 @@ class Registry:
             timeout_ms=settings.timeout_ms,
             allowed_root=settings.allowed_root,
             environment=settings.environment,
-            kinds=tuple(RUNNER_KINDS if kinds is None else kinds),
             # Called at most once, and only for an unknown kind: scanning entry points is slow.
-            more_kinds=cache(find_installed_kinds) if kinds is None else tuple,
+            more_kinds=cache(find_installed_kinds),
             executor=settings.executor,
         )
         self._read: dict[Path, tuple[FileStamp, ManifestDefaults, ManifestResult]] = {}
@@ -553,11 +549,10 @@ class UploadedFolders:
     private skill ends with the name of the key that owns it.
     """
 
-    def __init__(self, settings: Settings, directory: Path, kinds: Collection[str] | None) -> None:
+    def __init__(self, settings: Settings, directory: Path) -> None:
         # There are no manifests of the operator among them.
         self._settings = replace(settings, cli_dir=directory / ".none", host_roots=())
         self.directory = directory
-        self._kinds = kinds
         self._known: dict[str, tuple[tuple[Path, ...], Registry]] = {}
 
     def read(self, others: Iterable[RegistryEntry]) -> tuple[list[RegistryEntry], list[SkippedFile]]:
@@ -570,7 +565,7 @@ class UploadedFolders:
             # Links to folders that never change.
             folders = tuple(sorted(path.resolve() for path in directory.iterdir() if path.is_dir()))
             if owner not in known or known[owner][0] != folders:
-                known[owner] = (folders, Registry(self._settings, skills=folders, start=directory, kinds=self._kinds))
+                known[owner] = (folders, Registry(self._settings, skills=folders, start=directory))
             self._known[owner] = known[owner]
             mark = f"{OWNER_MARK}{owner}" if owner else ""
             for entry in known[owner][1].list_entries():
@@ -592,11 +587,6 @@ def _add_owner(entry: RegistryEntry, mark: str) -> RegistryEntry:
         limited = {"allowed_root": None, "warm": SkillStartMethod.SPAWN}
         registration = replace(registration, id=f"{entry.id}{mark}", **limited)
     return replace(entry, id=f"{entry.id}{mark}", registration=registration, rank=_UPLOAD_RANK)
-
-
-def find_installed_kinds() -> tuple[str, ...]:
-    """The kinds that installed packages add (see `runners/table.py`)."""
-    return tuple(sorted({point.name for point in entry_points(group="openskills.runners")}))
 
 
 def _locate_problem(problem: Problem, origin: Path) -> Problem:

@@ -14,10 +14,8 @@ from typing import cast
 from openskills.errors import ExecutorUnavailable
 from openskills.host.model import ManifestFault, Registration, SkillRunner
 from openskills.host.runners.isolation import IsolationProvider
-from openskills.host.runners.kinds import RUNNER_KINDS
+from openskills.host.runners.kinds import ENTRY_POINT_GROUP, RUNNER_KINDS, find_installed_kinds
 from openskills.settings import Settings
-
-ENTRY_POINT_GROUP = "openskills.runners"
 
 
 class Runners:
@@ -30,7 +28,6 @@ class Runners:
         self._settings = settings
         self._places = IsolationProvider(settings, directory or Path.cwd())
         self._runners: dict[str, SkillRunner] = {}
-        self._others: dict[str, EntryPoint] | None = None
 
     def get_runner(self, registration: Registration) -> SkillRunner:
         """The runner for a skill's kind; raises `ManifestFault` if there is none."""
@@ -51,14 +48,13 @@ class Runners:
             concurrency = self._settings.host_concurrency or 2 * (os.cpu_count() or 1)
             runner = make(self._places, concurrency=concurrency) if known.isolated else make(self._settings)
             return cast("SkillRunner", runner)
-        if self._others is None:
-            self._others = {found.name: found for found in entry_points(group=ENTRY_POINT_GROUP)}
-        if kind not in self._others:
-            kinds = (*RUNNER_KINDS, *self._others)
+        found = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=kind)), None)
+        if found is None:
+            kinds = (*RUNNER_KINDS, *find_installed_kinds())
             near = get_close_matches(kind, kinds, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(sorted(kinds))}"
             raise ManifestFault("type", f"unknown kind {kind!r}; {hint}")
-        return load_foreign_runner(self._others[kind], self._settings)
+        return load_foreign_runner(found, self._settings)
 
 
 def load_foreign_runner(found: EntryPoint, settings: Settings) -> SkillRunner:
