@@ -248,7 +248,8 @@ class Registry:
         is the limit of every kind of skill. `start` is the base of relative paths in manifests, by default the current
         directory. With `read_help`, scripts without a manifest are run with `--help` in a sandbox, to derive their
         schemas; with `install` `always`, packages that their skills declare are installed. `uploads` is the directory
-        `live` of a `SkillStore`. Faults of files are in their entries. Raises `InvalidArgument` for a missing directory.
+        `live` of a `SkillStore`. Raises `InvalidArgument` for a missing directory; errors in files are in their
+        entries.
         """
         for option, directories in (("--manifests", manifests), ("--skills", skills)):
             for directory in directories:

@@ -279,7 +279,7 @@ class VendorRequest:
         with_versions = self._dialect.is_current
         removed = await self._store.remove_skill(self._access, self._words[1], with_versions=with_versions)
         await self._publish()
-        return self._respond(self._dialect.build_deleted_skill(removed))
+        return self._respond(self._dialect.build_deleted(removed))
 
     async def _list_versions(self) -> HttpResponse:
         page = self._dialect.read_page(self._exchange.read_query())
@@ -295,7 +295,7 @@ class VendorRequest:
         may_be_last = not self._dialect.is_current
         removed = await self._store.remove_version(self._access, skill_id, version, may_be_last=may_be_last)
         await self._publish()
-        return self._respond(self._dialect.build_deleted_version(removed))
+        return self._respond(self._dialect.build_deleted(removed))
 
     async def _send_skill(self, version: str) -> None:
         found = await self._store.get_version(self._access, self._words[1], version)
@@ -357,7 +357,7 @@ class VendorRequest:
 
     async def _delete_file(self) -> HttpResponse:
         removed = await self._store.remove_file(self._access, self._words[1])
-        return self._respond(self._dialect.build_deleted_file(removed))
+        return self._respond(self._dialect.build_deleted(removed))
 
     async def _download_file(self) -> None:
         file = await self._store.get_file(self._access, self._words[1])
