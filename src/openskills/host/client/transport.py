@@ -297,7 +297,8 @@ class ClientTransport:
             following = response.next_request
             if following is None:
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                if packed := _content_encoding(headers):
+                packed = headers.get("content-encoding", "identity").strip().lower()[:50]
+                if packed not in ("", "identity"):
                     await response.aclose()
                     raise BadSkillOutput(f"the host sent a compressed response ({packed!r})")
                 return ClientResponse(response.status_code, headers, response.aiter_raw(), response.aclose)
@@ -347,11 +348,6 @@ class ClientTransport:
     def _connection_error(self, error: httpx2.TransportError) -> HostUnavailable:
         message = f"{self.base} closed the connection before the response was complete ({_error_message(error)})"
         return HostUnavailable(f"{message}; the skill may have run", url=self.base)
-
-
-def _content_encoding(headers: Mapping[str, str]) -> str:
-    encoding = headers.get("content-encoding", "").strip().lower()
-    return "" if encoding == "identity" else encoding[:50]
 
 
 def _is_before_deadline(pause: float, deadline: float | None) -> bool:

@@ -161,10 +161,7 @@ class ManifestBasePaths:
 
 
 class _UnusablePath(Exception):
-    def __init__(self, rule: str, message: str) -> None:
-        super().__init__(message)
-        self.rule = rule
-        self.message = message
+    """Its arguments are the rule and the message of a problem."""
 
 
 def resolve_paths(
@@ -182,7 +179,7 @@ def resolve_paths(
             found = replace(found, allowed_root=root)
             problems += missing
     except _UnusablePath as why:
-        return None, (*problems, Problem(why.rule, why.message))
+        return None, (*problems, Problem(*why.args))
     return found, tuple(problems)
 
 
@@ -211,7 +208,7 @@ def _resolve_root(wanted: Path, bases: ManifestBasePaths) -> tuple[Path, Sequenc
     tried: list[Path] = []
     for path in _candidate_paths(str(wanted), "allowed_root", bases):
         tried.append(path)
-        if homes and not any(_is_below(path, home) for home in homes):
+        if homes and not any(path.is_relative_to(os.path.realpath(home)) for home in homes):
             message = (
                 f"allowed_root: {wanted} is not below OPENSKILL_ALLOWED_ROOT, OPENSKILL_HOST_ROOTS or the directory "
                 "of the host; add it to OPENSKILL_HOST_ROOTS"
@@ -246,11 +243,6 @@ def _candidate_paths(written: str, field: str, bases: ManifestBasePaths) -> Iter
         raise _UnusablePath(
             rule, f"{error.message}; the path must stay below the directory it is relative to"
         ) from None
-
-
-def _is_below(path: Path, home: Path) -> bool:
-    real = Path(os.path.realpath(home))
-    return path == real or real in path.parents
 
 
 def check_digest(registration: Registration) -> Problem | None:
