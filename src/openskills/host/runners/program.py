@@ -16,6 +16,7 @@ import orjson
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument, LimitExceeded
 from openskills.executors.bubblewrap.profile import create_memory_file
+from openskills.executors.process import PipeReader
 from openskills.executors.spec import Isolation
 from openskills.executors.supervisor import ExitStatus, SupervisedProcess
 from openskills.executors.watchdog import CallWatch
@@ -30,7 +31,6 @@ from openskills.host.runners.isolation import (
 from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome, to_exit_code
 
 STDERR_BYTES = 256 * 1024
-_CHUNK = 64 * 1024
 _KILL_TIMEOUT = 5.0
 
 
@@ -39,39 +39,25 @@ class _SkillOutputPipe:
 
     def __init__(self, name: str, descriptor: int, max_bytes: int, on_output: OutputCallback | None) -> None:
         os.set_blocking(descriptor, False)
-        self._name, self._descriptor, self._max_bytes, self._on_output = name, descriptor, max_bytes, on_output
-        self._loop = asyncio.get_running_loop()
+        self._name, self._max_bytes, self._on_output = name, max_bytes, on_output
         self.data = bytearray()
         self.count = 0
         self.full = asyncio.Event()
-        self._loop.add_reader(descriptor, self.read)
+        self._reader = PipeReader(descriptor, self._add)
 
-    def read(self) -> None:
-        while self._descriptor >= 0:
-            try:
-                data = os.read(self._descriptor, _CHUNK)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""
-            if not data:
-                self.close()
-                return
-            kept = data[: max(self._max_bytes - self.count, 0)]
-            self.count += len(data)
-            self.data += kept
-            if kept and self._on_output is not None:
-                self._on_output(self._name, kept)
-            if self.count > self._max_bytes:
-                self.full.set()
-                return
+    def _add(self, data: bytes) -> bool:
+        kept = data[: max(self._max_bytes - self.count, 0)]
+        self.count += len(data)
+        self.data += kept
+        if kept and self._on_output is not None:
+            self._on_output(self._name, kept)
+        if self.count > self._max_bytes:
+            self.full.set()
+        return self.full.is_set()
 
     def close(self) -> None:
-        """Close the pipe. Safe to call twice."""
-        if self._descriptor >= 0:
-            self._loop.remove_reader(self._descriptor)
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Read what is left, and close the pipe. Safe to call twice."""
+        self._reader.drain()
 
 
 async def run_cold(
@@ -109,11 +95,9 @@ async def run_cold(
     watch = CallWatch(kept.pid, to_process_limits(registration.limits), on_excess)
     try:
         end = await _wait_for_exit(kept, stdout, deadline)
-        for stream in (stdout, stderr):
-            stream.read()
     except TimeoutError:
-        for stream in (stdout, stderr):
-            stream.read()
+        stdout.close()
+        stderr.close()
         raise WorkerTimeout(bytes(stdout.data), bytes(stderr.data)) from None
     finally:
         watch.close()
