@@ -11,7 +11,6 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -337,19 +336,17 @@ def _read_request(exchange: HttpExchange, parts: HostParts | None) -> PageReques
     )
 
 
+_ACCEPTED = re.compile(r"\s*([A-Za-z]+)[A-Za-z0-9-]*\s*(?:;\s*(?:q=)?(\d+(?:\.\d*)?)\s*)?")
+
+
 def choose_language(chosen: str, accepted: str) -> str:
     """The language of a page: the chosen one, else the first of `Accept-Language` that there is, else English."""
     if chosen in LANGUAGES:
         return chosen
-    ranked: list[tuple[float, str]] = []
-    for part in accepted[:500].split(","):
-        tag, _, weight = part.strip().partition(";")
-        with suppress(ValueError):
-            ranked.append((-float(weight.strip().removeprefix("q=") or 1), tag.strip().lower()))
-    for _, tag in sorted(ranked, key=lambda found: found[0]):
-        language = tag.partition("-")[0]
-        if language in LANGUAGES:
-            return language
+    parts = map(_ACCEPTED.fullmatch, accepted[:500].split(","))
+    for part in sorted(filter(None, parts), key=lambda part: -float(part[2] or 1)):
+        if part[1].lower() in LANGUAGES:
+            return part[1].lower()
     return "en"
 
 
