@@ -100,19 +100,15 @@ class CatalogFilter(NamedTuple):
         return cls(query.get("q", "").strip()[:_MAX_QUERY], query.get("source", ""), state, problems)
 
 
-def can_see_catalog(parts: HostParts, principal: Principal) -> bool:
-    """Whether the catalog is for this caller: its skills were named to be served, or the caller is an administrator.
-
-    Without `--skills` and without uploads it has the personal skills of whoever started the host.
-    """
-    return bool(parts.options.skills) or parts.uploads is not None or principal.has_role("admin")
-
-
 async def open_snapshot(parts: HostParts, principal: Principal) -> "CatalogSnapshot":
-    """The catalog of a caller as it is now, with its private uploads; an empty one for callers for whom it is not."""
+    """The catalog of a caller as it is now, with its private uploads; an empty one for callers for whom it is not.
+
+    It is for everybody if its skills were named to be served, and for administrators. Without `--skills` and without
+    uploads it has the personal skills of whoever started the host.
+    """
     from openskills.catalog.snapshot import CatalogSnapshot
 
-    if not can_see_catalog(parts, principal):
+    if not (parts.options.skills or parts.uploads is not None or principal.has_role("admin")):
         return CatalogSnapshot()
     return (await parts.catalogs.open_catalog(parts.catalogs.find_owner(principal))).snapshot
 

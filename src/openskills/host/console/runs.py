@@ -202,7 +202,8 @@ async def show_run(request: PageRequest) -> HttpResponse:
     if view.details.run is not None:
         log = format_log(await request.host.runs.read_events(view.details.id, limit=_LOG_EVENTS))
         log, cut = strip_escapes(log[-_LOG_CHARACTERS:].encode("utf-8", "replace")), len(log) > _LOG_CHARACTERS
-    asked = view.request or {}
+    asked, phases = view.request or {}, view.document.get("phases")
+    labels = {name: request.translate(name) for name in phases or ()}
     can_write = request.caller.has_role("run") and _is_owner(view, request.caller)
     context = {
         "run": view,
@@ -216,7 +217,7 @@ async def show_run(request: PageRequest) -> HttpResponse:
         "can_cancel": view.is_unfinished and request.caller.has_role("run") and view.details.run is not None,
         "can_repeat": view.request is not None and request.caller.has_role("run"),
         "variables": list(asked.get("env") or ()) if view.is_command else [],
-        "waterfall": _draw(request, view),
+        "waterfall": draw_waterfall(phases, labels, request.translate("Where the time goes")) if phases else None,
         "files": _list_files(view) if _is_owner(view, request.caller) else [],
         "input": format_json(asked.get("input")) if not view.is_command else "",
         "output": format_json((view.result or {}).get("data")) if not view.is_command else "",
@@ -234,14 +235,6 @@ def _is_owner(view: RunView, principal: Principal) -> bool:
 def format_command(command: object) -> str:
     """A command line, or a list of words, as text."""
     return " ".join(map(str, cast("list[object]", command))) if isinstance(command, list) else str(command or "")
-
-
-def _draw(request: PageRequest, view: RunView) -> Markup | None:
-    phases = view.document.get("phases")
-    if not phases:
-        return None
-    labels = {name: request.translate(name) for name in phases}
-    return draw_waterfall(phases, labels, request.translate("Where the time goes"))
 
 
 def _find_form(view: RunView) -> str:

@@ -81,18 +81,11 @@ def parse_failure(error: object) -> Failure:
         details["original_code"] = code
     # The reason of the skill is preferred to the table, but not to its own code.
     default = SkillError.reason if status >= INTERNAL_ERROR else "INVALID_ARGUMENT"
-    details["reason"] = reason or _read_reason(details) or _REASONS_BY_CODE.get(status, default)
-    return Failure(status, _read_message(told), details)
-
-
-def _read_reason(details: Mapping[str, Any]) -> str | None:
-    found = details.get("reason")
-    return found if isinstance(found, str) and found else None
-
-
-def _read_message(told: Mapping[str, Any]) -> str:
-    found = told.get("message")
-    return found[:_MAX_MESSAGE_LENGTH] if isinstance(found, str) and found else _DEFAULT_MESSAGE
+    named, message = details.get("reason"), told.get("message")
+    said = named if isinstance(named, str) else None
+    details["reason"] = reason or said or _REASONS_BY_CODE.get(status, default)
+    message = message if isinstance(message, str) and message else _DEFAULT_MESSAGE
+    return Failure(status, message[:_MAX_MESSAGE_LENGTH], details)
 
 
 def _parse_code(code: object) -> tuple[int | None, str | None]:

@@ -93,16 +93,16 @@ async def run_cold(
         kept.signal(signal.SIGKILL)
 
     watch = CallWatch(kept.pid, to_process_limits(registration.limits), on_excess)
+    end = None
     try:
-        end = await _wait_for_exit(kept, stdout, deadline)
-    except TimeoutError:
-        stdout.close()
-        stderr.close()
-        raise WorkerTimeout(bytes(stdout.data), bytes(stderr.data)) from None
+        with suppress(TimeoutError):
+            end = await _wait_for_exit(kept, stdout, deadline)
     finally:
         watch.close()
         stdout.close()
         stderr.close()
+    if end is None:
+        raise WorkerTimeout(bytes(stdout.data), bytes(stderr.data))
     if exceeded:
         raise LimitExceeded(exceeded[0])
     if kept.excess:

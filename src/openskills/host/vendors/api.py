@@ -55,13 +55,6 @@ _MAX_IDS = 100
 _PURPOSES = ("assistants", "assistants_output", "batch", "batch_output", "fine-tune", "fine-tune-results", "vision")
 
 
-def select_dialect(exchange: HttpExchange) -> Dialect:
-    """The dialect of a request."""
-    if b"anthropic-version" in exchange.headers:
-        return AnthropicDialect(exchange.header(b"anthropic-beta") or "")
-    return OpenaiDialect()
-
-
 class VendorApi:
     """Everything below `/v1`. Belongs to one host."""
 
@@ -71,7 +64,8 @@ class VendorApi:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; errors are in the dialect of the caller."""
         exchange = HttpExchange(scope, receive, send)
-        dialect = select_dialect(exchange)
+        betas = exchange.header(b"anthropic-beta") or ""
+        dialect = AnthropicDialect(betas) if b"anthropic-version" in exchange.headers else OpenaiDialect()
         with suppress(ClientDisconnect):
             try:
                 answer = await self._handle(exchange, dialect)
