@@ -256,13 +256,13 @@ def test_an_executor_that_the_host_was_told_counts_where_the_manifest_says_none(
 def test_a_skill_that_could_not_be_prepared_is_marked_until_it_changes(project: Project) -> None:
     manifest = project.manifest("calculator")
     registry = project.load()
-    before = registry.stamp
+    before = registry.list_entries()
     registry.set_problem(registry.get("calculator"), Problem("not-prepared", "no interpreter"))
     assert (status(registry), rules(registry, "calculator")) == ({"calculator": "unavailable"}, ["not-prepared"])
-    assert registry.stamp != before
+    assert registry.list_entries() != before
     assert not registry.reload()
     registry.set_problem(registry.get("calculator"), None)
-    assert (status(registry), registry.stamp) == ({"calculator": "ready"}, before)
+    assert (status(registry), registry.list_entries()) == ({"calculator": "ready"}, before)
     registry.set_problem(registry.get("calculator"), Problem("not-prepared", "no interpreter"))
     manifest.write_text(manifest.read_text() + "version: 2\n")
     assert registry.reload() == RegistryChanges(changed=("calculator",))
@@ -285,14 +285,14 @@ def test_reloading_tells_what_came_went_and_changed(project: Project) -> None:
     changed = project.manifest("changes")
     project.manifest("goes").unlink()
     registry = project.load()
-    stays, stamp = registry.get("stays"), registry.stamp
+    stays, entries = registry.get("stays"), registry.list_entries()
     assert registry.reload() == RegistryChanges()
-    assert registry.stamp == stamp
+    assert registry.list_entries() == entries
     changed.write_text(changed.read_text() + "timeout_ms: 7\n")
     (project.cli / "goes.py").unlink()
     project.script("comes")
     assert registry.reload() == RegistryChanges(added=("comes",), removed=("goes",), changed=("changes",))
-    assert registry.stamp != stamp
+    assert registry.list_entries() != entries
     assert registry.get("changes").timeout_ms == 7
     assert registry.get("stays") is stays
 
@@ -517,5 +517,5 @@ def test_changes_are_what_came_went_and_is_different() -> None:
     after = RegistrySnapshot([ready("b"), ready("c", version="2"), ready("d")])
     assert after.compare_with(before) == RegistryChanges(added=("d",), removed=("a",), changed=("c",))
     assert not after.compare_with(after)
-    assert after.stamp != before.stamp
-    assert RegistrySnapshot([ready("c"), ready("b"), ready("a")]).stamp == before.stamp
+    assert after.content != before.content
+    assert RegistrySnapshot([ready("c"), ready("b"), ready("a")]).content == before.content

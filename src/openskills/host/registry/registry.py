@@ -116,19 +116,11 @@ class RegistrySnapshot:
             if winner is not entry:
                 losers.append(_report_duplicate(entry, winner))
         self.entries = tuple(sorted((*self.by_id.values(), *losers), key=lambda each: each.id))
+        self.content = (self.entries, self.problems, self.skipped)
         self._folded: dict[str, list[str]] = {}
         for name in sorted(self.by_id):
             self._folded.setdefault(_normalize_id(name), []).append(name)
         self.registrations = tuple(each.registration for each in self.entries if each.registration is not None)
-
-    @cached_property
-    def stamp(self) -> str:
-        """A digest of the content."""
-        return blake2b(repr(self.content).encode(errors="replace"), digest_size=16).hexdigest()
-
-    @property
-    def content(self) -> tuple[object, ...]:
-        return self.entries, self.problems, self.skipped
 
     def get_entry(self, skill_id: str) -> RegistryEntry:
         """The entry with this id or tool name; `_` and `-` are equivalent, and `--` stands for a dot.
@@ -284,11 +276,6 @@ class Registry:
         self._offer = RegistrySnapshot()
         self._reloading = threading.Lock()
         self.reload()
-
-    @property
-    def stamp(self) -> str:
-        """A digest of the content, the same in every process."""
-        return self._offer.stamp
 
     @property
     def directories(self) -> tuple[Path, ...]:
