@@ -9,7 +9,8 @@ import pytest
 
 from openskills import host
 from openskills.errors import InvalidArgument
-from openskills.host.parts import HostOptions, list_kinds, open_parts
+from openskills.host.parts import HostOptions, open_parts
+from openskills.host.runners.kinds import RUNNER_KINDS, find_installed_kinds
 from openskills.host.tables import STEPS
 from tests.host.hosting import FunctionTable, manifest, settings_in
 
@@ -34,7 +35,7 @@ async def test_a_directory_that_is_none_is_reported(tmp_path: Path) -> None:
 
 
 def test_every_kind_that_some_runner_takes_may_stand_in_a_manifest() -> None:
-    assert {"cli:python", "cli:exec", "http", "docker", "inproc"} <= set(list_kinds())
+    assert {"cli:python", "cli:exec", "http", "docker", "inproc"} <= {*RUNNER_KINDS, *find_installed_kinds()}
 
 
 def test_every_public_name_is_there() -> None:

@@ -132,7 +132,7 @@ def serve(
     try:
         from openskills.host import server
         from openskills.host.mcp import MCP_TOOLS
-        from openskills.host.parts import HostOptions, list_kinds
+        from openskills.host.parts import HostOptions
         from openskills.host.registry.registry import Registry
     except ImportError as error:
         raise MissingExtra("host", f"the skill host ({error.name})") from None
@@ -161,7 +161,6 @@ def serve(
             manifests=options.manifests,
             skills=options.skills,
             grants=options.grants,
-            kinds=list_kinds(),
             read_help=options.read_help,
             install=options.install,
         )

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
@@ -26,8 +25,6 @@ from openskills.host.keys import HostKeys, open_key_store
 from openskills.host.metrics import Metrics
 from openskills.host.observers import AccessLog, HistoryObserver
 from openskills.host.registry.registry import Registry
-from openskills.host.runners.kinds import RUNNER_KINDS
-from openskills.host.runners.table import ENTRY_POINT_GROUP
 from openskills.host.runs import Runs
 from openskills.host.service import Host, InvocationObserver, RunnerTable
 from openskills.host.skills import SHARED, SkillStore, UploadQuota
@@ -172,7 +169,6 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         skills=options.skills,
         grants=options.grants,
         start=start,
-        kinds=list_kinds(),
         read_help=options.read_help,
         install=options.install,
         uploads=None if uploads is None else uploads.live,
@@ -271,11 +267,6 @@ async def _open_uploads(settings: Settings, closing: AsyncExitStack) -> SkillSto
     closing.push_async_callback(uploads.close)
     await uploads.open()
     return uploads
-
-
-def list_kinds() -> tuple[str, ...]:
-    """All kinds (`type:runtime`): built-in ones, and those of installed packages."""
-    return (*RUNNER_KINDS, *(found.name for found in entry_points(group=ENTRY_POINT_GROUP)))
 
 
 def _open_log(options: HostOptions, closing: AsyncExitStack) -> AccessLog:

@@ -4,7 +4,7 @@ import binascii
 import time
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -63,6 +63,8 @@ from openskills.settings import parse_seconds
 from openskills.version import __version__
 
 if TYPE_CHECKING:
+    from starlette.datastructures import FormData
+
     from openskills.agent.runner import Attachment
     from openskills.host.conversations import NewMessage
     from openskills.prompt.usage import RecordedRequest
@@ -576,28 +578,38 @@ def _build_attachment(name: str, data: bytes, field: str) -> "Attachment":
 
 async def read_form(exchange: HttpExchange, parts: HostParts) -> "tuple[dict[str, str], list[Attachment]]":
     """The fields and files of a form (`multipart/form-data`). Raises `InvalidArgument` and `HttpRefusal`."""
-    from starlette.datastructures import Headers as FormHeaders
-    from starlette.datastructures import UploadFile
-    from starlette.formparsers import MultiPartException, MultiPartParser
-
-    headers = FormHeaders(raw=exchange.scope["headers"])
-    body = stream_body(exchange, MAX_UPLOAD, timeout=max(parts.options.body_seconds, 60.0))
-    try:
-        form = await MultiPartParser(
-            headers, body, max_files=MAX_MESSAGE_FILES, max_fields=50, max_part_size=MAX_UPLOAD
-        ).parse()
-    except (MultiPartException, KeyError, ValueError) as error:
-        raise InvalidArgument("body", f"not a valid form: {str(error)[:200] or type(error).__name__}") from None
-    try:
+    timeout = max(parts.options.body_seconds, 60.0)
+    async with open_form(exchange, MAX_UPLOAD, timeout=timeout, max_files=MAX_MESSAGE_FILES, max_fields=50) as form:
         fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
-        uploads = [value for _, value in form.multi_items() if isinstance(value, UploadFile) and value.filename]
+        uploads = [value for _, value in form.multi_items() if not isinstance(value, str) and value.filename]
         files = [
             _build_attachment(upload.filename or "", await upload.read(), f"files[{index}]")
             for index, upload in enumerate(uploads)
         ]
+    return fields, files
+
+
+@asynccontextmanager
+async def open_form(
+    exchange: HttpExchange, max_bytes: int, *, timeout: float, max_files: float = 1_000, max_fields: float = 1_000
+) -> "AsyncGenerator[FormData]":
+    """A form with files (`multipart/form-data`); large files are on disk until the end of the block.
+
+    Raises `InvalidArgument` and `HttpRefusal`.
+    """
+    from starlette.datastructures import Headers as FormHeaders
+    from starlette.formparsers import MultiPartException, MultiPartParser
+
+    headers, limits = FormHeaders(raw=exchange.scope["headers"]), {"max_files": max_files, "max_fields": max_fields}
+    async with aclosing(stream_body(exchange, max_bytes, timeout=timeout)) as body:
+        try:
+            form = await MultiPartParser(headers, body, max_part_size=max_bytes, **limits).parse()
+        except (MultiPartException, KeyError, ValueError) as error:
+            raise InvalidArgument("body", f"not a valid form: {str(error)[:200] or type(error).__name__}") from None
+    try:
+        yield form
     finally:
         await form.close()
-    return fields, files
 
 
 async def stream_conversation(exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:

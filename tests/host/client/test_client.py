@@ -12,7 +12,7 @@ Events of the wire, as a client sees them.
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -407,7 +407,7 @@ async def test_a_run_is_cancelled_unless_it_has_ended(scripted_host: Scripted) -
 
 def begun(body: bytes, status: int = 202, **headers: str) -> ClientRun:
     connection = ClientTransport("http://host", {}, ClientLimits(), named="URL")
-    return run_from_response(connection, ClientResponse(status, headers, body), None)
+    return run_from_response(connection, ClientResponse(status, headers, body, AsyncExitStack().aclose), None)
 
 
 def test_which_run_was_started_stands_in_the_answer_or_in_its_location() -> None:
@@ -430,7 +430,12 @@ async def read(body: bytes, kind: str, status: int = 200) -> list[StreamEvent]:
             yield body[start : start + 7]
 
     connection = ClientTransport("http://host", {}, ClientLimits(), named="URL")
-    return [one async for one in read_events(connection, ClientResponse(status, {"content-type": kind}, pieces()))]
+    return [
+        one
+        async for one in read_events(
+            connection, ClientResponse(status, {"content-type": kind}, pieces(), AsyncExitStack().aclose)
+        )
+    ]
 
 
 async def test_events_are_read_from_pieces_of_any_size() -> None:

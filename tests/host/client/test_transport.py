@@ -13,7 +13,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import pairwise
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -42,9 +42,8 @@ from openskills.host.client.transport import (
     is_json_response,
     is_local_url,
     parse_base_url,
+    pause_after_failure,
     pause_after_response,
-    pause_if_unanswered,
-    pause_if_unsent,
     read_json,
     read_result,
     result_from_dict,
@@ -289,12 +288,16 @@ def test_what_a_host_writes_is_read_as_it_was() -> None:
         assert result_from_dict(json.loads(json.dumps(result.to_dict()))).to_dict() == result.to_dict()
 
 
+def answered(body: bytes, status: int = 200, **headers: str) -> ClientResponse[bytes]:
+    return ClientResponse(status, headers, body, AsyncExitStack().aclose)
+
+
 def test_the_example_of_the_document_is_a_result() -> None:
     text = (
         '{ "success": true, "skill_id": "echo", "trace_id": "demo-123", "data": { "echoed": "hello" }, "error": null, '
         '"meta": { "latency_ms": 3, "version": "0.1.0" } }'
     )
-    found = read_result(text.encode())
+    found = read_result(answered(text.encode()))
     assert (found.success, found.trace_id, found.version, found.latency_ms) == (True, "demo-123", "0.1.0", 3.0)
     assert unwrap(found) == {"echoed": "hello"}
 
@@ -360,7 +363,7 @@ def test_a_body_that_is_not_strict_json_is_refused(body: bytes, why: str) -> Non
 
 def test_an_answer_that_is_none_is_shown_in_part() -> None:
     with pytest.raises(BadSkillOutput, match=r"response of the host \(500\)") as caught:
-        read_result(b"<html>" + b"x" * 10_000, status=500)
+        read_result(answered(b"<html>" + b"x" * 10_000, 500))
     assert caught.value.details["status"] == 500
     assert str(caught.value.details["excerpt"]).startswith("<html>xxx")
     assert len(str(caught.value.details["excerpt"])) == MAX_EXCERPT + 1
@@ -368,7 +371,17 @@ def test_an_answer_that_is_none_is_shown_in_part() -> None:
 
 def test_success_with_the_status_of_an_error_is_refused() -> None:
     with pytest.raises(BadSkillOutput, match="HTTP status is an error"):
-        read_result(json.dumps(normal()).encode(), status=500)
+        read_result(answered(json.dumps(normal()).encode(), 500))
+
+
+def test_a_failure_says_how_long_the_host_wants_us_to_wait() -> None:
+    body = json.dumps(normal(success=False, data=None, error={"code": 429, "message": "later"})).encode()
+    waits = [
+        failed.retry_after
+        for headers in ({"retry-after": "90"}, {"retry-after": "soon"}, {})
+        if (failed := read_result(answered(body, 429, **headers)).outcome.failure) is not None
+    ]
+    assert waits == [90.0, None, None]
 
 
 def test_a_failure_is_an_exception_only_for_those_who_ask() -> None:
@@ -395,7 +408,7 @@ JSON = st.recursive(
 def test_whatever_a_host_answers_is_a_result_or_refused(plain: dict[str, Any], status: int) -> None:
     body = json.dumps(plain).encode()
     with suppress(BadSkillOutput):
-        found = read_result(body, status=status)
+        found = read_result(answered(body, status))
         assert result_from_dict(found.to_dict()) == found
 
 
@@ -522,13 +535,14 @@ def after(status: int, headers: dict[str, str], *, tried: int = 1, repeatable: b
 
 
 def test_what_never_left_is_sent_again_with_growing_pauses_made_shorter_by_chance() -> None:
-    assert [pause_if_unsent(RETRIES, tried, 0.0) for tried in (1, 2, 3)] == [1.0, 2.0, None]
-    assert pause_if_unsent(RETRIES, 1, 1.0) == 0.5
+    pauses = [pause_after_failure(RETRIES, tried, 0.0, repeatable=True) for tried in (1, 2, 3)]
+    assert pauses == [1.0, 2.0, None]
+    assert pause_after_failure(RETRIES, 1, 1.0, repeatable=True) == 0.5
 
 
 def test_what_may_have_arrived_is_sent_again_only_if_that_does_no_harm() -> None:
-    assert pause_if_unanswered(RETRIES, 1, 0.0, repeatable=False) is None
-    assert pause_if_unanswered(RETRIES, 1, 0.0, repeatable=True) == 1.0
+    assert pause_after_failure(RETRIES, 1, 0.0, repeatable=False) is None
+    assert pause_after_failure(RETRIES, 1, 0.0, repeatable=True) == 1.0
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -21,7 +21,17 @@ WORKSPACE_LABEL: Final = "openskills.workspace"
 HOST_LABEL: Final = "openskills.host"
 
 _TMP = "/tmp"  # noqa: S108 - inside the container
-_SHM = 16 * MIB
+SHUT_IN: Final[Mapping[str, Any]] = {
+    "Privileged": False,
+    "IpcMode": "private",
+    "ReadonlyRootfs": True,
+    "CapDrop": ["ALL"],
+    "SecurityOpt": ["no-new-privileges"],
+    "ShmSize": 16 * MIB,
+    # Output is read while it runs; logging it would fill the engine's disk.
+    "LogConfig": {"Type": "none", "Config": {}},
+}
+"""What every container has in its `HostConfig`."""
 _ULIMITS = {"core": 0, "nofile": 4096}
 _MIN_MEMORY = 32 * MIB
 _MIN_PIDS = 16
@@ -103,22 +113,15 @@ def _build_host_config(options: ContainerOptions, image: ContainerImage, session
     return {
         "AutoRemove": True,
         "Init": False,
-        "Privileged": False,
+        **SHUT_IN,
         "NetworkMode": "none",
-        "IpcMode": "private",
         "CgroupnsMode": "private",
-        "ReadonlyRootfs": True,
-        "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges"],
         "Memory": options.memory_bytes,
         "MemorySwap": options.memory_bytes,
         "PidsLimit": options.pids,
         "NanoCpus": round(options.cpus * _PERIOD),
-        "ShmSize": _SHM,
         # More are set for each command; an engine cannot exceed its own limits.
         "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in _ULIMITS.items()],
-        # Output of the first process would fill the engine's disk.
-        "LogConfig": {"Type": "none", "Config": {}},
         # World-writable: there is one user inside, and not every engine can set an owner.
         "Tmpfs": {
             path: f"rw,exec,nosuid,nodev,size={size},mode=1777"
@@ -132,17 +135,17 @@ def _build_host_config(options: ContainerOptions, image: ContainerImage, session
 def _build_binds(session: ContainerSession) -> Sequence[Mapping[str, Any]]:
     skills, own = f"{session.tree}/{SKILLS}", session.skill
     return [
-        _build_bind(session.tree, ROOT, read_only=False),
+        build_bind(session.tree, ROOT, read_only=False),
         # Mounted over the same directory of the writable mount above.
-        _build_bind(skills, f"{ROOT}/{SKILLS}", read_only=True),
-        *([_build_bind(f"{skills}/{own}", f"{ROOT}/{SKILLS}/{own}", read_only=False)] if own is not None else []),
-        _build_bind(session.private, PRIVATE, read_only=True),
-        *(_build_bind(path, path, read_only=True) for path in session.packages),
-        *(_build_bind(f"{session.private}/{name}", f"/etc/{name}", read_only=True) for name in ETC),
+        build_bind(skills, f"{ROOT}/{SKILLS}", read_only=True),
+        *([build_bind(f"{skills}/{own}", f"{ROOT}/{SKILLS}/{own}", read_only=False)] if own is not None else []),
+        build_bind(session.private, PRIVATE, read_only=True),
+        *(build_bind(path, path, read_only=True) for path in session.packages),
+        *(build_bind(f"{session.private}/{name}", f"/etc/{name}", read_only=True) for name in ETC),
     ]
 
 
-def _build_bind(source: str, target: str, *, read_only: bool) -> Mapping[str, Any]:
+def build_bind(source: str, target: str, *, read_only: bool) -> Mapping[str, Any]:
     # Such a mount fails if the source is missing; the older "Binds" would create it.
     return {
         "Type": "bind",

@@ -168,7 +168,8 @@ async def read_events(
 ) -> AsyncGenerator[StreamEvent]:
     """The events of a response; a JSON result is one event. Raises `BadSkillOutput` for other responses."""
     if is_json_response(answer.headers):
-        yield result_event(read_result(await connection.read_all(answer.body), status=answer.status))
+        body = await connection.read_all(answer.body)
+        yield result_event(read_result(ClientResponse(answer.status, answer.headers, body, answer.close)))
         return
     kind = answer.headers.get("content-type", "")
     if answer.status != 200 or kind.partition(";")[0].strip().lower() != _EVENT_STREAM_TYPE:
@@ -210,7 +211,7 @@ class ClientRun:
         if self._done is not None:
             yield result_event(self._done)
             return
-        deadline = None if self._timeout is None else asyncio.get_running_loop().time() + self._timeout
+        deadline = _compute_deadline(self._timeout)
         breaks = 0
         numbered = True
         # Without ids a reconnect would repeat events.
@@ -246,8 +247,7 @@ class ClientRun:
     async def _request(self, method: str, rest: str) -> InvokeResult:
         # Cancelling is idempotent.
         ask = ClientRequest(method, run_path(self.id, rest), {"X-Trace-Id": self.trace_id}, repeatable=True)
-        answer = await self._connection.fetch(ask, asyncio.get_running_loop().time() + (self._timeout or 30.0))
-        return read_result(answer.body, status=answer.status)
+        return read_result(await self._connection.fetch(ask, _compute_deadline(self._timeout or 30.0)))
 
     async def _follow(self, after: str | None, deadline: float | None) -> AsyncGenerator[StreamEvent]:
         headers = {"Accept": "text/event-stream", "X-Trace-Id": self.trace_id}
@@ -264,7 +264,7 @@ class ClientRun:
 
 def run_from_response(connection: ClientTransport, answer: ClientResponse[bytes], timeout: float | None) -> ClientRun:
     """The run of a response to `Prefer: respond-async`. A host may also respond with the result."""
-    result = read_result(answer.body, status=answer.status)
+    result = read_result(answer)
     if answer.status != 202:
         return ClientRun(connection, "", result.trace_id, timeout, result)
     data = result.outcome.data or {}
@@ -332,7 +332,7 @@ class Client:
             answer = await self._connection.fetch(ask, _compute_deadline(self._stream_call))
         else:
             answer = await self._fetch_patiently(ask, skill_id)
-        return read_result(answer.body, status=answer.status)
+        return read_result(answer)
 
     async def stream(
         self,
@@ -379,7 +379,7 @@ class Client:
         headers = {"Content-Type": "application/json"} if env else {}
         ask = ClientRequest("POST", run_path(run_id, ":again"), headers, content, repeatable=False)
         answer = await self._connection.fetch(ask, _compute_deadline(self._whole_call))
-        read_data(read_result(answer.body, status=answer.status))
+        read_data(read_result(answer))
         return run_from_response(self._connection, answer, self._stream_call)
 
     async def skills(self) -> tuple[HostedSkill, ...]:
@@ -421,8 +421,7 @@ class Client:
 
     async def _get(self, path: str) -> InvokeResult:
         ask = ClientRequest("GET", path, {"Accept": "application/json", **_trace_headers(None)}, repeatable=True)
-        answer = await self._connection.fetch(ask, _compute_deadline(self._whole_call))
-        return read_result(answer.body, status=answer.status)
+        return read_result(await self._connection.fetch(ask, _compute_deadline(self._whole_call)))
 
 
 def _build_invoke_request(

@@ -13,7 +13,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from itertools import count
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
@@ -131,14 +130,9 @@ _BUSY = frozenset({429, 503})
 _GATEWAY = frozenset({502, 504})
 
 
-def pause_if_unsent(retries: RetryPolicy, tried: int, chance: float) -> float | None:
-    """The pause after a failed connection; None after the last attempt."""
-    return retries.compute_pause(tried, chance) if tried < retries.attempts else None
-
-
-def pause_if_unanswered(retries: RetryPolicy, tried: int, chance: float, *, repeatable: bool) -> float | None:
-    """The pause after a request without a complete response; None if it must not be repeated."""
-    return pause_if_unsent(retries, tried, chance) if repeatable else None
+def pause_after_failure(retries: RetryPolicy, tried: int, chance: float, *, repeatable: bool) -> float | None:
+    """The pause after a request without a complete response; None if it was the last, or must not be repeated."""
+    return retries.compute_pause(tried, chance) if repeatable and tried < retries.attempts else None
 
 
 def pause_after_response(
@@ -176,7 +170,6 @@ def _read_retry_after(headers: Mapping[str, str]) -> float | None:
 T = TypeVar("T")
 
 _MAX_REDIRECTS = 3
-_UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
 
 
 @check_arguments
@@ -190,18 +183,14 @@ class ClientLimits:
     retries: RetryPolicy = DEFAULT_RETRIES
 
 
-async def _close_nothing() -> None:
-    """Nothing to close."""
-
-
 @dataclass(frozen=True, slots=True)
 class ClientResponse(Generic[T]):
-    """A response with its body, as bytes or as an iterator. Header names are lower case."""
+    """A response with its body, as bytes or as an iterator. Header names are lower case; closing twice is harmless."""
 
     status: int
     headers: Mapping[str, str]
     body: T
-    close: Callable[[], Awaitable[None]] = _close_nothing
+    close: Callable[[], Awaitable[None]]
 
 
 class ClientTransport:
@@ -226,7 +215,7 @@ class ClientTransport:
         async def attempt() -> ClientResponse[bytes]:
             answer = await self._send(ask)
             try:
-                return ClientResponse(answer.status, answer.headers, await self.read_all(answer.body))
+                return ClientResponse(answer.status, answer.headers, await self.read_all(answer.body), answer.close)
             finally:
                 await answer.close()
 
@@ -245,7 +234,7 @@ class ClientTransport:
             answer = await self._retry(lambda: self._send(ask), ask, deadline)
         try:
             async with aclosing(self._read_pieces(answer.body, deadline)) as pieces:
-                yield ClientResponse(answer.status, answer.headers, pieces)
+                yield ClientResponse(answer.status, answer.headers, pieces, answer.close)
         finally:
             await answer.close()
 
@@ -278,28 +267,26 @@ class ClientTransport:
     async def _retry(
         self, attempt: Callable[[], Awaitable[ClientResponse[T]]], ask: ClientRequest, deadline: float | None
     ) -> ClientResponse[T]:
-        retries = self.limits.retries
-        for tried in count(1):
+        retries, repeatable, tried = self.limits.retries, ask.repeatable, 0
+        while True:
+            tried += 1
             chance = random.random()  # noqa: S311 - it spreads load and guards nothing
             try:
                 answer = await attempt()
-            except _UNSENT as error:
-                pause = pause_if_unsent(retries, tried, chance)
-                if pause is None or not _is_before_deadline(pause, deadline):
-                    raise self._unreachable_error(error, tried) from None
             except httpx2.TransportError as error:
-                pause = pause_if_unanswered(retries, tried, chance, repeatable=ask.repeatable)
+                is_unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+                pause = pause_after_failure(retries, tried, chance, repeatable=is_unsent or repeatable)
                 if pause is None or not _is_before_deadline(pause, deadline):
-                    raise self._connection_error(error) from None
+                    failure = self._unreachable_error(error, tried) if is_unsent else self._connection_error(error)
+                    raise failure from None
             else:
                 pause = pause_after_response(
-                    retries, tried, chance, answer.status, answer.headers, repeatable=ask.repeatable
+                    retries, tried, chance, answer.status, answer.headers, repeatable=repeatable
                 )
                 if pause is None or not _is_before_deadline(pause, deadline):
                     return answer
                 await answer.close()
             await asyncio.sleep(pause)
-        raise HostUnavailable(f"{self.base} did not respond")
 
     async def _send(self, ask: ClientRequest) -> ClientResponse[AsyncIterator[bytes]]:
         """One attempt, up to the headers. Redirects are followed within the host only."""
@@ -310,7 +297,8 @@ class ClientTransport:
             following = response.next_request
             if following is None:
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                if packed := _content_encoding(headers):
+                packed = headers.get("content-encoding", "identity").strip().lower()[:50]
+                if packed not in ("", "identity"):
                     await response.aclose()
                     raise BadSkillOutput(f"the host sent a compressed response ({packed!r})")
                 return ClientResponse(response.status_code, headers, response.aiter_raw(), response.aclose)
@@ -360,11 +348,6 @@ class ClientTransport:
     def _connection_error(self, error: httpx2.TransportError) -> HostUnavailable:
         message = f"{self.base} closed the connection before the response was complete ({_error_message(error)})"
         return HostUnavailable(f"{message}; the skill may have run", url=self.base)
-
-
-def _content_encoding(headers: Mapping[str, str]) -> str:
-    encoding = headers.get("content-encoding", "").strip().lower()
-    return "" if encoding == "identity" else encoding[:50]
 
 
 def _is_before_deadline(pause: float, deadline: float | None) -> bool:
@@ -531,17 +514,18 @@ def result_from_dict(value: object, *, retry_after: float | None = None) -> Invo
     )
 
 
-def read_result(body: bytes, *, status: int = 200, retry_after: float | None = None) -> InvokeResult:
-    """The result in a response body. Raises `BadSkillOutput` with the status and an excerpt."""
+def read_result(answer: ClientResponse[bytes]) -> InvokeResult:
+    """The result in a response, with its `Retry-After`. Raises `BadSkillOutput` with the status and an excerpt."""
+    status = answer.status
     try:
-        found = result_from_dict(read_json(body), retry_after=retry_after)
-        fault = "success is true, but the HTTP status is an error" if found.success and status // 100 != 2 else None
+        found = result_from_dict(read_json(answer.body), retry_after=_read_retry_after(answer.headers))
+        if not found.success or status // 100 == 2:
+            return found
+        fault = "success is true, but the HTTP status is an error"
     except InvalidResult as why:
-        found, fault = None, why
-    if found is None or fault is not None:
-        message = f"the response of the host ({status}) is not a Normalized Skill Result: {fault}"
-        raise BadSkillOutput(message, status=status, excerpt=excerpt(body)) from None
-    return found
+        fault = str(why)
+    message = f"the response of the host ({status}) is not a Normalized Skill Result: {fault}"
+    raise BadSkillOutput(message, status=status, excerpt=excerpt(answer.body))
 
 
 def read_json(body: bytes | str) -> object:

@@ -6,18 +6,20 @@ sent in the body of a request. The browser then has a random cookie, of which on
 
 import asyncio
 import hashlib
+import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
+
+from starlette.requests import cookie_parser
 
 from openskills.errors import InvalidArgument, SkillError, Unauthorized
 from openskills.filesystem import make_private
@@ -195,14 +197,7 @@ def cookie_name(exchange: HttpExchange) -> str:
 
 def read_cookie(exchange: HttpExchange, name: str) -> str:
     """The value of a cookie of the request, or an empty text."""
-    header = exchange.header(b"cookie") or ""
-    if name not in header:
-        return ""
-    try:
-        found = SimpleCookie(header).get(name)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""
+    return cookie_parser(exchange.header(b"cookie") or "").get(name, "")
 
 
 def build_cookie(exchange: HttpExchange, name: str, value: str, *, seconds: float, secret: bool = True) -> bytes:
@@ -229,6 +224,24 @@ def check_same_origin(exchange: HttpExchange) -> None:
         is_same = origin is not None and place.lower() == (exchange.header(b"host") or "").lower()
     if not is_same or (origin is not None and origin == "null"):
         raise HttpRefusal(http.wrong_origin(origin or site or "unknown pages"))
+
+
+Handler = TypeVar("Handler")
+
+
+def find_handler(
+    exchange: HttpExchange, path: str, routes: Iterable[tuple[str, re.Pattern[str], Handler]]
+) -> tuple[Handler, dict[str, str]]:
+    """What handles a method and a path, and the parameters of the path. Raises `HttpRefusal`."""
+    allowed: list[str] = []
+    for method, pattern, handler in routes:
+        match = pattern.fullmatch(path)
+        if match is not None and exchange.method in (method, "HEAD" if method == "GET" else method):
+            return handler, match.groupdict()
+        allowed += [method] if match is not None else []
+    if allowed:
+        raise HttpRefusal(http.wrong_method(exchange.method, allowed), allow=tuple(allowed))
+    raise HttpRefusal(http.unknown_address(exchange.path))
 
 
 MAX_PRIVATE_CATALOGS = 32

@@ -100,19 +100,15 @@ class CatalogFilter(NamedTuple):
         return cls(query.get("q", "").strip()[:_MAX_QUERY], query.get("source", ""), state, problems)
 
 
-def can_see_catalog(parts: HostParts, principal: Principal) -> bool:
-    """Whether the catalog is for this caller: its skills were named to be served, or the caller is an administrator.
-
-    Without `--skills` and without uploads it has the personal skills of whoever started the host.
-    """
-    return bool(parts.options.skills) or parts.uploads is not None or principal.has_role("admin")
-
-
 async def open_snapshot(parts: HostParts, principal: Principal) -> "CatalogSnapshot":
-    """The catalog of a caller as it is now, with its private uploads; an empty one for callers for whom it is not."""
+    """The catalog of a caller as it is now, with its private uploads; an empty one for callers for whom it is not.
+
+    It is for everybody if its skills were named to be served, and for administrators. Without `--skills` and without
+    uploads it has the personal skills of whoever started the host.
+    """
     from openskills.catalog.snapshot import CatalogSnapshot
 
-    if not can_see_catalog(parts, principal):
+    if not (parts.options.skills or parts.uploads is not None or principal.has_role("admin")):
         return CatalogSnapshot()
     return (await parts.catalogs.open_catalog(parts.catalogs.find_owner(principal))).snapshot
 
@@ -126,8 +122,12 @@ async def load_rows(parts: HostParts, principal: Principal) -> "tuple[CatalogSna
     owner, others = parts.catalogs.find_owner(principal), tuple(await parts.catalogs.list_private(principal))
     known = _cache.get(snapshot)
     if known is None or known[0] != (entries, others):
-        rows = await asyncio.to_thread(_build_rows, snapshot, entries, others)
-        rows = _mark_uploads(rows, parts, owner)
+
+        def find_source(skill: "Skill") -> tuple[str, str]:
+            is_private = parts.catalogs.is_private(skill, owner)
+            return (PRIVATE, owner) if is_private else (describe_source(skill, parts), "")
+
+        rows = await asyncio.to_thread(_build_rows, snapshot, entries, others, find_source)
         known = ((entries, others), rows, _hide_paths(rows, parts))
         _cache[snapshot] = known
     return snapshot, known[1] if principal.has_role("admin") else known[2]
@@ -135,21 +135,6 @@ async def load_rows(parts: HostParts, principal: Principal) -> "tuple[CatalogSna
 
 _CachedRows = tuple[tuple[object, object], CatalogRows, CatalogRows]
 _cache: "weakref.WeakKeyDictionary[CatalogSnapshot, _CachedRows]" = weakref.WeakKeyDictionary()
-
-
-def _mark_uploads(found: CatalogRows, parts: HostParts, owner: str) -> CatalogRows:
-    """The rows with the sources of uploads as words instead of the directories that the host keeps them in."""
-    if parts.uploads is None:
-        return found
-
-    def mark(row: CatalogRow) -> CatalogRow:
-        if row.skill is None:
-            return row
-        if parts.catalogs.is_private(row.skill, owner):
-            return replace(row, owner=owner, source=PRIVATE)
-        return replace(row, source=describe_source(row.skill, parts))
-
-    return replace(found, rows=tuple(map(mark, found.rows)))
 
 
 def describe_path(path: str, parts: HostParts, principal: Principal | None = None) -> str:
@@ -185,14 +170,27 @@ def _hide_paths(found: CatalogRows, parts: HostParts) -> CatalogRows:
 
 
 def _build_rows(
-    snapshot: "CatalogSnapshot", entries: "Sequence[RegistryEntry]", others: "Sequence[StoredSkill]"
+    snapshot: "CatalogSnapshot",
+    entries: "Sequence[RegistryEntry]",
+    others: "Sequence[StoredSkill]",
+    find_source: "Callable[[Skill], tuple[str, str]]",
 ) -> CatalogRows:
+    """The rows; `find_source` is where a skill comes from, in words for an upload, and the owner of a private one."""
     from openskills.prompt.overview import overview
 
-    faults = _count_faults(snapshot.problems)
-    rows = [_row_from_skill(skill, "ready", "", faults) for skill in snapshot.skills]
-    rows += [_row_from_skill(one.skill, "hidden", one.reason, faults) for one in snapshot.hidden.values()]
-    rows += [_row_from_skill(one.skill, "shadowed", one.by.location, faults) for one in snapshot.shadowed]
+    faults: dict[str, Counter[str]] = {}
+    for problem in snapshot.problems:
+        if problem.path:
+            faults.setdefault(os.path.dirname(problem.path), Counter())[problem.severity.value] += 1
+    found = [(skill, "ready", "") for skill in snapshot.skills]
+    found += [(one.skill, "hidden", one.reason) for one in snapshot.hidden.values()]
+    found += [(one.skill, "shadowed", one.by.location) for one in snapshot.shadowed]
+    rows: list[CatalogRow] = []
+    for skill, state, reason in found:
+        counts, (source, owner) = faults.get(skill.directory, Counter()), find_source(skill)
+        tokens = estimate_tokens(f"{skill.name}: {skill.description}")
+        about = (source, state, reason, tokens, counts["error"], counts["warning"], skill.directory, "", owner, skill)
+        rows.append(CatalogRow(skill.name, skill.description, *about))
     folders = {row.path for row in rows}
     rows += _find_left_out(snapshot.problems, folders, {os.path.dirname(row.path): row.source for row in rows})
     # Uploads are links to folders, which the host knows by where they are.
@@ -201,30 +199,6 @@ def _build_rows(
     rows.sort(key=lambda row: (row.name.casefold(), row.path))
     notes = tuple(problem for problem in snapshot.problems if problem.rule in _NOTED_RULES)
     return CatalogRows(tuple(rows), notes, overview(snapshot.skills).tokens if snapshot.skills else 0)
-
-
-def _count_faults(problems: "Iterable[Problem]") -> Mapping[str, Counter[str]]:
-    found: dict[str, Counter[str]] = {}
-    for problem in problems:
-        if problem.path:
-            found.setdefault(os.path.dirname(problem.path), Counter())[problem.severity.value] += 1
-    return found
-
-
-def _row_from_skill(skill: "Skill", state: str, reason: str, faults: Mapping[str, Counter[str]]) -> CatalogRow:
-    counts = faults.get(skill.directory, Counter())
-    return CatalogRow(
-        skill.name,
-        skill.description,
-        skill.source,
-        state,
-        reason,
-        estimate_tokens(f"{skill.name}: {skill.description}"),
-        counts["error"],
-        counts["warning"],
-        skill.directory,
-        skill=skill,
-    )
 
 
 def _row_from_upload(one: "StoredSkill") -> CatalogRow:
@@ -387,18 +361,13 @@ def _build_matcher(query: str) -> Callable[[str, int], list[tuple[int, int]]]:
         is_typed = any(len(one) > 2 and folded.startswith(one) for one in words)
         if root in stems or is_typed or glossary.find_meaning(root) in meanings:
             return [(start, start + len(word))]
-        spans = [(at, at + len(pair)) for pair in pairs for at in _find_all(folded, pair)]
+        # Occurrences may overlap.
+        starts = [(at.start(), pair) for pair in pairs for at in re.finditer(f"(?={re.escape(pair)})", folded)]
+        spans = [(at, at + len(pair)) for at, pair in starts]
         spans += [(first, last) for first, last, meaning in glossary.find_meanings(folded) if meaning in meanings]
         return [(start + first, start + last) for first, last in _join_spans(spans)]
 
     return match
-
-
-def _find_all(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
 
 
 def _join_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -435,6 +404,7 @@ async def show_catalog(request: "PageRequest") -> HttpResponse:
     bodies = await asyncio.to_thread(_count_body_tokens, found, shown)
     visible = [row for row in found.rows if can_see(request.caller, row)]
     counts = Counter(row.state for row in visible)
+    given = {name: value for name, value in zip(("q", *wanted._fields[1:]), wanted, strict=True) if value}
     context: dict[str, Any] = {
         "rows": [
             {
@@ -446,7 +416,7 @@ async def show_catalog(request: "PageRequest") -> HttpResponse:
             for row, body in zip(shown, bodies, strict=True)
         ],
         "wanted": wanted,
-        "address": "?" + _build_query(wanted) + "&page=" if any(wanted) else "?page=",
+        "address": f"?{urlencode(given | {'page': ''})}",
         "page": page,
         "pages": pages,
         "matching": len(rows),
@@ -459,11 +429,6 @@ async def show_catalog(request: "PageRequest") -> HttpResponse:
         "overview_tokens": found.overview_tokens,
     }
     return request.render("catalog.html", context, block="results")
-
-
-def _build_query(wanted: CatalogFilter) -> str:
-    names = ("q", "source", "state", "problems")
-    return urlencode({name: value for name, value in zip(names, wanted, strict=True) if value})
 
 
 def _parse_number(text: str, name: str, low: int, high: int) -> int:

@@ -22,6 +22,7 @@ from openskills.errors import InvalidArgument
 from openskills.host import http
 from openskills.host.admission import parse_limits
 from openskills.host.auth import ROLES, Principal, StoredKey, create_key
+from openskills.host.console.access import find_handler
 from openskills.host.console.catalog import UPLOADS
 from openskills.host.console.skill import run_doctor
 from openskills.host.database import CHANGE_SKILLS, find_history, record_change
@@ -54,7 +55,8 @@ def describe_status(parts: HostParts) -> dict[str, Any]:
         "workers": options.workers,
         "processes": [{**one, "is_this": one["pid"] == os.getpid()} for one in workers],
         "uptime_seconds": round(time.time() - parts.catalogs.opened, 1),
-        "memory_bytes": _read_memory(),
+        # At its highest, in kilobytes except on macOS.
+        "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
         "executor": settings.executor,
         "authentication": settings.host_auth,
         "in_flight": sum(one["in_flight"] for one in workers),
@@ -66,12 +68,6 @@ def describe_status(parts: HostParts) -> dict[str, Any]:
         "history": history.place if isinstance(history, PostgresUrl) else history and str(history),
         "history_lost": parts.history.lost_count,
     }
-
-
-def _read_memory() -> int:
-    """The resident memory of this process in bytes, at its highest."""
-    # Kilobytes, except on macOS.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 async def list_sources(parts: HostParts) -> list[dict[str, Any]]:
@@ -347,20 +343,9 @@ async def handle_admin(exchange: HttpExchange, parts: HostParts, principal: Prin
     principal.require_role("admin")
     if parts.console is None:
         raise HttpRefusal(http.unknown_address(exchange.path))
-    path = exchange.scope["path_params"]["path"]
-    allowed: list[str] = []
-    for method, pattern, handler in _ROUTES:
-        match = pattern.fullmatch(path)
-        if match is None:
-            continue
-        if exchange.method in (method, "HEAD" if method == "GET" else method):
-            name = match.groupdict().get("name", "")
-            result = await handler(AdminRequest(exchange, parts, name))
-            return build_document(result, exchange.trace, latency_ms=exchange.latency_ms)
-        allowed.append(method)
-    if allowed:
-        raise HttpRefusal(http.wrong_method(exchange.method, allowed), allow=tuple(allowed))
-    raise HttpRefusal(http.unknown_address(exchange.path))
+    handler, params = find_handler(exchange, exchange.scope["path_params"]["path"], _ROUTES)
+    result = await handler(AdminRequest(exchange, parts, params.get("name", "")))
+    return build_document(result, exchange.trace, latency_ms=exchange.latency_ms)
 
 
 async def show_workspaces(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:

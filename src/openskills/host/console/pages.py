@@ -10,21 +10,18 @@ import importlib
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from mimetypes import guess_type
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import jinja2
 from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
-from markdown_it.token import Token
+from markdown_it.rules_core import StateCore
 from markupsafe import Markup, escape
 from starlette.routing import compile_path
 
@@ -38,6 +35,7 @@ from openskills.host.console.access import (
     build_cookie,
     check_same_origin,
     cookie_name,
+    find_handler,
     read_cookie,
 )
 from openskills.host.http import ClientDisconnect, HttpExchange, HttpRefusal, HttpResponse, read_body
@@ -54,6 +52,7 @@ _LANGUAGE_COOKIE, _THEME_COOKIE = "openskills_language", "openskills_theme"
 _MAX_FORM = 1024 * 1024
 _MIN_COMPRESSED = 1_000
 _PACKAGE = "openskills.host.console"
+_FOLDER = Path(__file__).parent
 _STATIC = "/console/static"
 
 
@@ -83,12 +82,13 @@ SCREENS = (
 
 
 class ConsolePage(NamedTuple):
-    """One page or action. `path` may have parameters such as `{name}`; `role` is what the caller needs at least."""
+    """A page or action of a screen. `path` may have parameters such as `{name}`; `role` is what the caller needs."""
 
     method: str
     path: str
     handler: "PageHandler"
     role: str = "read"
+    screen: str = ""
 
 
 # Styles and scripts only as files of this host; nothing of this console can be framed.
@@ -288,25 +288,12 @@ async def _dispatch(request: PageRequest) -> HttpResponse | None:
         check_same_origin(exchange)
     if method == "GET" and exchange.path == "/" and "token" in request.query:
         return await _open_with_link(request)
-    allowed: list[str] = []
-    for page, pattern, screen in _find_pages():
-        match = pattern.fullmatch(exchange.path)
-        if match is None:
-            continue
-        allowed.append(page.method)
-        if page.method == method:
-            request.params, request.screen = match.groupdict(), screen
-            return await _call(request, page)
-    if allowed:
-        raise HttpRefusal(http.wrong_method(exchange.method, allowed))
-    raise HttpRefusal(http.unknown_address(exchange.path))
-
-
-async def _call(request: PageRequest, page: ConsolePage) -> HttpResponse | None:
+    page, request.params = find_handler(exchange, exchange.path, _find_routes())
+    request.screen = page.screen
     if page.role:
         await _authenticate(request)
         if request.principal is None:
-            here = request.here if page.method == "GET" else "/"
+            here = request.here if method == "GET" else "/"
             return request.redirect(f"/console/login?{urlencode({'next': here})}")
         request.principal.require_role(page.role)
     return await page.handler(request)
@@ -327,13 +314,13 @@ async def _authenticate(request: PageRequest) -> None:
 
 
 @cache
-def _find_pages() -> tuple[tuple[ConsolePage, re.Pattern[str], str], ...]:
-    found = [(page, compile_path(page.path)[0], "") for page in PAGES]
+def _find_routes() -> tuple[tuple[str, re.Pattern[str], ConsolePage], ...]:
+    pages = list(PAGES)
     for screen in SCREENS:
-        # Plain tuples, too: modules that also serve the API do not import this one.
-        pages = [ConsolePage(*fields) for fields in importlib.import_module(f"{_PACKAGE}.{screen.module}").PAGES]
-        found += [(page, compile_path(page.path)[0], screen.module) for page in pages]
-    return tuple(found)
+        # Plain tuples: modules that also serve the API do not import this one.
+        listed = importlib.import_module(f"{_PACKAGE}.{screen.module}").PAGES
+        pages += [ConsolePage(*fields)._replace(screen=screen.module) for fields in listed]
+    return tuple((page.method, compile_path(page.path)[0], page) for page in pages)
 
 
 def _read_request(exchange: HttpExchange, parts: HostParts | None) -> PageRequest:
@@ -349,19 +336,17 @@ def _read_request(exchange: HttpExchange, parts: HostParts | None) -> PageReques
     )
 
 
+_ACCEPTED = re.compile(r"\s*([A-Za-z]+)[A-Za-z0-9-]*\s*(?:;\s*(?:q=)?(\d+(?:\.\d*)?)\s*)?")
+
+
 def choose_language(chosen: str, accepted: str) -> str:
     """The language of a page: the chosen one, else the first of `Accept-Language` that there is, else English."""
     if chosen in LANGUAGES:
         return chosen
-    ranked: list[tuple[float, str]] = []
-    for part in accepted[:500].split(","):
-        tag, _, weight = part.strip().partition(";")
-        with suppress(ValueError):
-            ranked.append((-float(weight.strip().removeprefix("q=") or 1), tag.strip().lower()))
-    for _, tag in sorted(ranked, key=lambda found: found[0]):
-        language = tag.partition("-")[0]
-        if language in LANGUAGES:
-            return language
+    parts = map(_ACCEPTED.fullmatch, accepted[:500].split(","))
+    for part in sorted(filter(None, parts), key=lambda part: -float(part[2] or 1)):
+        if part[1].lower() in LANGUAGES:
+            return part[1].lower()
     return "en"
 
 
@@ -456,18 +441,11 @@ class StaticFile(NamedTuple):
 @cache
 def _read_static() -> Mapping[str, StaticFile]:
     found: dict[str, StaticFile] = {}
-
-    def add(folder: Traversable, prefix: str) -> None:
-        for entry in folder.iterdir():
-            if entry.is_dir():
-                add(entry, f"{prefix}{entry.name}/")
-            else:
-                data = entry.read_bytes()
-                kind = guess_type(entry.name)[0] or "text/plain"
-                kind = f"{kind}; charset=utf-8" if kind.startswith(("text/", "image/svg")) else kind
-                found[prefix + entry.name] = StaticFile(kind, data, gzip.compress(data, 9, mtime=0))
-
-    add(files(_PACKAGE) / "static", "")
+    for path in _FOLDER.glob("static/**/*.*"):
+        data, kind = path.read_bytes(), guess_type(path.name)[0] or "text/plain"
+        kind = f"{kind}; charset=utf-8" if kind.startswith(("text/", "image/svg")) else kind
+        name = path.relative_to(_FOLDER / "static").as_posix()
+        found[name] = StaticFile(kind, data, gzip.compress(data, 9, mtime=0))
     return found
 
 
@@ -508,10 +486,8 @@ def _serve_static(exchange: HttpExchange, path: str) -> HttpResponse:
 def load_messages(language: str) -> Mapping[str, str]:
     """The messages of a language by their English text, of all its files."""
     found: dict[str, str] = {}
-    folder = files(_PACKAGE) / "locale" / language
-    if folder.is_dir():
-        for file in folder.iterdir():
-            found.update(json.loads(file.read_bytes()))
+    for file in _FOLDER.glob(f"locale/{language}/*.json"):
+        found.update(json.loads(file.read_bytes()))
     return found
 
 
@@ -597,10 +573,6 @@ def describe_age(language: str, at: float) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, exact.replace("+00:00", " UTC"), text)
 
 
-def format_number(number: float) -> str:
-    return f"{number:,}"
-
-
 def format_line(text: object) -> str:
     """Text on one line, without characters that hide or reorder other text."""
     return to_visible(" ".join(str(text).split()))
@@ -617,7 +589,7 @@ def quote_segment(text: object) -> str:
 
 
 _FILTERS: Mapping[str, Callable[..., object]] = {
-    "number": format_number,
+    "number": "{:,}".format,
     "size": format_size,
     "printable": to_visible,
     "line": format_line,
@@ -639,7 +611,7 @@ def render_markdown(text: str, link: Callable[[str], str] | None = None) -> Mark
     Headings begin at the second level, because the page has the first.
     """
     cut = len(text) > MAX_CHARACTERS
-    html = _get_parser().render(to_visible(text[:MAX_CHARACTERS]), {"link": link, "level": 1})
+    html = _get_parser().render(to_visible(text[:MAX_CHARACTERS]), {"link": link})
     return Markup(html) + ("…" if cut else "")  # noqa: S704 - the parser escapes everything
 
 
@@ -659,61 +631,37 @@ def _get_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False})
     parser.validateLink = is_safe_link
     parser.enable(["table", "strikethrough"])
-    for name, rule in (
-        ("heading_open", _open_heading),
-        ("heading_close", _close_heading),
-        ("link_open", _open_link),
-        ("link_close", _close_link),
-        ("image", _show_image),
-        ("table_open", _open_table),
-        ("table_close", _close_table),
-    ):
-        parser.add_render_rule(name, rule)
+    parser.core.ruler.push("console", _adapt_tokens)
+    parser.add_render_rule("table_open", lambda *_: '<div class="table" tabindex="0"><table>\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     return parser
 
 
-_Environment = MutableMapping[str, Any]
+def _adapt_tokens(state: StateCore) -> None:
+    """Fit the headings of a text into the page, and replace its links and images by those that are allowed."""
+    level = 1
+    for token in state.tokens:
+        if token.type == "heading_open":
+            # Never more than one level below the previous heading, so that the outline of the page has no gaps.
+            level = min(int(token.tag[1]) + 1, level + 1, 6)
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{level}"
+        tag = "a"
+        for child in token.children or ():
+            if child.type == "link_open":
+                tag, child.attrs = _build_link(str(child.attrs.get("href", "")), state.env["link"])
+            if child.type in ("link_open", "link_close"):
+                child.tag = tag
+            elif child.type == "image":
+                # Not loaded: an image from elsewhere would tell its owner who reads the page.
+                shown = escape(child.content or str(child.attrs.get("src", "")))
+                child.type, child.content = "html_inline", f'<span class="image">{shown}</span>'
 
 
-def _open_heading(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: _Environment) -> str:
-    # Never more than one level below the previous heading, so that the outline of the page has no gaps.
-    level = min(int(tokens[at].tag[1]) + 1, env["level"] + 1, 6)
-    env["level"] = level
-    return f"<h{level}>"
-
-
-def _close_heading(_: RendererHTML, __: Sequence[Token], ___: int, ____: Any, env: _Environment) -> str:
-    return f"</h{env['level']}>\n"
-
-
-def _open_link(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: _Environment) -> str:
-    address = str(tokens[at].attrs.get("href", ""))
-    opened: list[str] = env.setdefault("opened", [])
-    link: Callable[[str], str] | None = env["link"]
+def _build_link(address: str, link: Callable[[str], str] | None) -> tuple[str, dict[str, str | int | float]]:
+    """The tag and attributes of a link; one that leads nowhere is shown as text."""
     if address.startswith(("http://", "https://")):
-        opened.append("a")
-        return f'<a href="{escape(address)}" rel="noopener noreferrer nofollow" target="_blank">'
+        return "a", {"href": address, "rel": "noopener noreferrer nofollow", "target": "_blank"}
     if link is not None and address and not address.startswith("#"):
-        opened.append("a")
-        return f'<a href="{escape(link(address))}">'
-    opened.append("span")
-    return "<span>"
-
-
-def _close_link(_: RendererHTML, __: Sequence[Token], ___: int, ____: Any, env: _Environment) -> str:
-    return f"</{env['opened'].pop()}>"
-
-
-def _show_image(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, ___: _Environment) -> str:
-    # Not loaded: an image from elsewhere would tell its owner who reads the page.
-    token = tokens[at]
-    source = str(token.attrs.get("src", ""))
-    return f'<span class="image">{escape(token.content or source)}</span>'
-
-
-def _open_table(_: RendererHTML, __: Sequence[Token], ___: int, ____: Any, _____: _Environment) -> str:
-    return '<div class="table" tabindex="0"><table>\n'
-
-
-def _close_table(_: RendererHTML, __: Sequence[Token], ___: int, ____: Any, _____: _Environment) -> str:
-    return "</table></div>\n"
+        return "a", {"href": link(address)}
+    return "span", {}

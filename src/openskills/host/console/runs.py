@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, cast
 from urllib.parse import parse_qs, quote, urlencode
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from openskills.errors import InvalidArgument
 from openskills.executors.escape_codes import strip_escapes
@@ -202,7 +202,8 @@ async def show_run(request: PageRequest) -> HttpResponse:
     if view.details.run is not None:
         log = format_log(await request.host.runs.read_events(view.details.id, limit=_LOG_EVENTS))
         log, cut = strip_escapes(log[-_LOG_CHARACTERS:].encode("utf-8", "replace")), len(log) > _LOG_CHARACTERS
-    asked = view.request or {}
+    asked, phases = view.request or {}, view.document.get("phases")
+    labels = {name: request.translate(name) for name in phases or ()}
     can_write = request.caller.has_role("run") and _is_owner(view, request.caller)
     context = {
         "run": view,
@@ -216,7 +217,7 @@ async def show_run(request: PageRequest) -> HttpResponse:
         "can_cancel": view.is_unfinished and request.caller.has_role("run") and view.details.run is not None,
         "can_repeat": view.request is not None and request.caller.has_role("run"),
         "variables": list(asked.get("env") or ()) if view.is_command else [],
-        "waterfall": _draw(request, view),
+        "waterfall": draw_waterfall(phases, labels, request.translate("Where the time goes")) if phases else None,
         "files": _list_files(view) if _is_owner(view, request.caller) else [],
         "input": format_json(asked.get("input")) if not view.is_command else "",
         "output": format_json((view.result or {}).get("data")) if not view.is_command else "",
@@ -234,14 +235,6 @@ def _is_owner(view: RunView, principal: Principal) -> bool:
 def format_command(command: object) -> str:
     """A command line, or a list of words, as text."""
     return " ".join(map(str, cast("list[object]", command))) if isinstance(command, list) else str(command or "")
-
-
-def _draw(request: PageRequest, view: RunView) -> Markup | None:
-    phases = view.document.get("phases")
-    if not phases:
-        return None
-    labels = {name: request.translate(name) for name in phases}
-    return draw_waterfall(phases, labels, request.translate("Where the time goes"))
 
 
 def _find_form(view: RunView) -> str:
@@ -432,37 +425,34 @@ _SPAN, _HEIGHT, _LEFT, _BOTTOM, _TOP = 480.0, 132.0, 60.0, 20.0, 8.0
 _TICKS = (2, 4, 10)
 
 
+def _draw_element(kind: str, *content: str, **attributes: object) -> Markup:
+    """An element of SVG; everything but `Markup` is escaped. Names of attributes have `_` for `-`."""
+    given = [
+        Markup(' {}="{}"').format(name.strip("_").replace("_", "-"), f"{value:.1f}" if type(value) is float else value)
+        for name, value in attributes.items()
+    ]
+    return Markup("<{0}{1}>{2}</{0}>").format(kind, Markup("").join(given), Markup("").join(content))
+
+
 def draw_waterfall(phases: Mapping[str, float], labels: Mapping[str, str], title: str) -> Markup:
     """A row for each phase, with its milliseconds; `labels` are the names of the phases in the language of the page."""
-    known = [(name, phases[name]) for name in PHASES if name in phases]
-    total = sum(spent for _, spent in known) or 1.0
-    scale = (_WIDTH - _LABEL - _VALUE) / total
-    begin, rows = 0.0, list[Markup]()
-    for place, (name, spent) in enumerate(known):
-        left, width = _LABEL + begin * scale, max(spent * scale, 2.0)
-        top = place * _ROW
-        begin += spent
-        rows.append(
-            Markup(
-                '<text x="0" y="{}">{}</text>'
-                '<rect class="phase {}" x="{:.1f}" y="{}" width="{:.1f}" height="14" rx="3"/>'
-                '<text class="value" x="{:.1f}" y="{}">{}</text>'
-            ).format(
-                top + 16,
-                labels.get(name, name),
-                name,
-                left,
-                top + 5,
-                width,
-                left + width + 8,
-                top + 16,
-                format_duration(spent / 1000),
-            )
-        )
-    text = ", ".join(f"{labels.get(name, name)} {format_duration(spent / 1000)}" for name, spent in known)
-    return Markup('<svg class="waterfall" viewBox="0 0 {} {}" role="img" aria-label="{}: {}">{}</svg>').format(
-        int(_WIDTH), len(known) * _ROW + 4, title, text, Markup("").join(rows)
-    )
+    known = [(name, labels.get(name, name), phases[name]) for name in PHASES if name in phases]
+    scale = (_WIDTH - _LABEL - _VALUE) / (sum(spent for *_, spent in known) or 1.0)
+    left, rows = _LABEL, list[Markup]()
+    for place, (name, label, spent) in enumerate(known):
+        width, top = max(spent * scale, 2.0), place * _ROW
+        rows += [
+            _draw_element("text", label, x=0, y=top + 16),
+            _draw_element("rect", class_=f"phase {name}", x=left, y=top + 5, width=width, height=14, rx=3),
+            _draw_element("text", format_duration(spent / 1000), class_="value", x=left + width + 8, y=top + 16),
+        ]
+        left += spent * scale
+    text = ", ".join(f"{label} {format_duration(spent / 1000)}" for _, label, spent in known)
+    return _draw_picture("waterfall", int(_WIDTH), len(known) * _ROW + 4, f"{title}: {text}", rows)
+
+
+def _draw_picture(kind: str, width: int, height: int, label: str, content: Sequence[Markup]) -> Markup:
+    return _draw_element("svg", *content, class_=kind, viewBox=f"0 0 {width} {height}", role="img", aria_label=label)
 
 
 def draw_calls(series: Sequence[RunStatistics], title: str) -> Markup:
@@ -470,21 +460,17 @@ def draw_calls(series: Sequence[RunStatistics], title: str) -> Markup:
     top = _round_up(max((one.calls for one in series), default=0))
     step = (_SPAN - _LEFT) / max(len(series), 1)
     bars = [
-        Markup(
-            '<g><title>{}: {} / {}</title><rect class="calls" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
-            '<rect class="errors" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/></g>'
-        ).format(
-            _format_time(one.began),
-            one.calls,
-            one.errors,
-            *_find_bar(place, step, one.calls - one.errors, top, below=one.errors),
-            *_find_bar(place, step, one.errors, top),
+        _draw_element(
+            "g",
+            _draw_element("title", f"{_format_time(one.began)}: {one.calls} / {one.errors}"),
+            _draw_bar("calls", place, step, one.calls - one.errors, top, below=one.errors),
+            _draw_bar("errors", place, step, one.errors, top),
         )
         for place, one in enumerate(series)
         if one.calls
     ]
     calls, errors = sum(one.calls for one in series), sum(one.errors for one in series)
-    return _frame(series, f"{title}: {calls:,} / {errors:,}", [f"{top:g}", f"{top / 2:g}"], bars)
+    return _draw_chart(series, f"{title}: {calls:,} / {errors:,}", [f"{top:g}", f"{top / 2:g}"], bars)
 
 
 def draw_latency(series: Sequence[RunStatistics], title: str) -> Markup:
@@ -492,20 +478,20 @@ def draw_latency(series: Sequence[RunStatistics], title: str) -> Markup:
     highest = max((one.p95_ms or 0.0 for one in series), default=0.0)
     top = _round_up(highest)
     lines = [
-        Markup('<path class="{}" d="{}"/>').format(
-            kind, _draw_line([getattr(one, f"{kind}_ms") for one in series], top)
-        )
+        _draw_element("path", class_=kind, d=_draw_line([getattr(one, f"{kind}_ms") for one in series], top))
         for kind in ("p95", "p50")
     ]
     labels = [format_duration(top / 1000), format_duration(top / 2000)]
-    return _frame(series, f"{title}: {format_duration(highest / 1000)}", labels, lines)
+    return _draw_chart(series, f"{title}: {format_duration(highest / 1000)}", labels, lines)
 
 
-def _find_bar(place: int, step: float, value: float, top: float, *, below: float = 0.0) -> tuple[float, ...]:
-    """The x, y, width and height of a bar; `below` is what is stacked under it."""
+def _draw_bar(kind: str, place: int, step: float, value: float, top: float, *, below: float = 0.0) -> Markup:
+    """A bar; `below` is what is stacked under it."""
     height = _HEIGHT - _TOP - _BOTTOM
     size = height * value / top
-    return _LEFT + place * step + 0.5, _TOP + height * (1 - below / top) - size, max(step - 1.5, 1.0), size
+    y = _TOP + height * (1 - below / top) - size
+    x, width = _LEFT + place * step + 0.5, max(step - 1.5, 1.0)
+    return _draw_element("rect", class_=kind, x=x, y=y, width=width, height=size)
 
 
 def _draw_line(values: Sequence[float | None], top: float) -> str:
@@ -522,32 +508,23 @@ def _draw_line(values: Sequence[float | None], top: float) -> str:
     return "".join(drawn)
 
 
-def _frame(series: Sequence[RunStatistics], label: str, levels: Sequence[str], content: Sequence[Markup]) -> Markup:
-    height = _HEIGHT - _TOP - _BOTTOM
-    grid = [
-        Markup(
-            '<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/><text x="{}" y="{:.1f}" class="axis">{}</text>'
-        ).format(_LEFT, _SPAN, y, y, _LEFT - 6, y + 4, level)
-        for y, level in zip((_TOP, _TOP + height / 2), levels, strict=True)
-    ]
-    base = Markup('<line class="base" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
-        _LEFT, _SPAN, _HEIGHT - _BOTTOM, _HEIGHT - _BOTTOM
-    )
-    marks = [(0, "start"), (len(series) // 2, "middle"), (len(series) - 1, "end")] if len(series) > 2 else []
+def _draw_chart(
+    series: Sequence[RunStatistics], label: str, levels: Sequence[str], content: Sequence[Markup]
+) -> Markup:
+    base = _HEIGHT - _BOTTOM
+    grid: list[Markup] = []
+    for y, level in zip((_TOP, (_TOP + base) / 2), levels, strict=True):
+        grid.append(_draw_element("line", class_="grid", x1=_LEFT, x2=_SPAN, y1=y, y2=y))
+        grid.append(_draw_element("text", level, class_="axis", x=_LEFT - 6, y=y + 4))
+    axis = _draw_element("line", class_="base", x1=_LEFT, x2=_SPAN, y1=base, y2=base)
+    middle = len(series) // 2
     step = (_SPAN - _LEFT) / max(len(series), 1)
+    marks = [(0, "start", _LEFT), (middle, "middle", _LEFT + (middle + 0.5) * step), (len(series) - 1, "end", _SPAN)]
     times = [
-        Markup('<text x="{:.1f}" y="{}" class="time {}">{}</text>').format(
-            _LEFT + (place + 0.5) * step if anchor == "middle" else (_LEFT if anchor == "start" else _SPAN),
-            _HEIGHT - 5,
-            anchor,
-            _format_time(series[place].began),
-        )
-        for place, anchor in marks
+        _draw_element("text", _format_time(series[place].began), class_=f"time {anchor}", x=x, y=_HEIGHT - 5)
+        for place, anchor, x in (marks if len(series) > 2 else ())
     ]
-    inside = Markup("").join([*grid, *content, base, *times])
-    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        int(_SPAN), int(_HEIGHT), escape(label), inside
-    )
+    return _draw_picture("chart", int(_SPAN), int(_HEIGHT), label, [*grid, *content, axis, *times])
 
 
 def _round_up(value: float) -> float:

@@ -152,7 +152,10 @@ async def show_skill_page(request: "PageRequest") -> HttpResponse:
         view = await asyncio.to_thread(_view_file, request, skill, path) if path else None
         context |= {"view": view, "problem_lines": problems}
     elif tab == "requirements":
-        context |= await _build_requirements(request, facts)
+        if request.query.get("check"):
+            caller.require_role("run")
+        checks = await run_doctor(parts, facts.skill) if request.query.get("check") else []
+        context |= {"requirements": list(find_requirements(parts, facts)), "checks": checks}
     return request.render("skill.html", context, block="panel")
 
 
@@ -219,14 +222,6 @@ def _describe_large(data: bytes) -> str:
     return f"the file has {len(data):,} bytes, and previews are made of at most {limit}; download it instead"
 
 
-async def _build_requirements(request: "PageRequest", facts: "SkillDetails") -> dict[str, Any]:
-    checks: list[Mapping[str, Any]] = []
-    if request.query.get("check"):
-        request.caller.require_role("run")
-        checks = await run_doctor(request.host, facts.skill)
-    return {"requirements": list(find_requirements(request.host, facts)), "checks": checks}
-
-
 def find_requirements(parts: HostParts, facts: "SkillDetails") -> Iterator[Requirement]:
     """What a skill declares or seems to need, and whether this machine has it."""
     needs, manifest, missing = facts.needs, facts.skill.manifest.requirements, facts.missing
@@ -288,18 +283,13 @@ async def send_file(request: "PageRequest") -> HttpResponse:
     data = await asyncio.to_thread(_read_file, skill, path)
     suffix = Path(path).suffix.lower()
     if suffix in _PREVIEWS and request.query.get("preview"):
-        return await asyncio.to_thread(_build_frame, request.exchange, data, _PREVIEWS[suffix])
+        if len(data) > _MAX_PREVIEW_BYTES:
+            raise LimitExceeded(_describe_large(data))
+        frame = await asyncio.to_thread(preview_headers, data)
+        return build_page(request.exchange, data, kind=_PREVIEWS[suffix], headers=frame)
     disposition = "inline" if suffix in _IMAGES else f"attachment; filename*=UTF-8''{quote(Path(path).name, safe='')}"
     headers = [("content-disposition", disposition), ("content-security-policy", "default-src 'none'; sandbox")]
     return build_page(request.exchange, data, kind=_IMAGES.get(suffix, "application/octet-stream"), headers=headers)
-
-
-def _build_frame(exchange: HttpExchange, data: bytes, kind: str) -> HttpResponse:
-    from openskills.host.console.pages import build_page
-
-    if len(data) > _MAX_PREVIEW_BYTES:
-        raise LimitExceeded(_describe_large(data))
-    return build_page(exchange, data, kind=kind, headers=preview_headers(data))
 
 
 def preview_headers(data: bytes) -> list[tuple[str, str]]:

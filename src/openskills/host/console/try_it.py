@@ -3,12 +3,10 @@
 import json
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 from urllib.parse import quote, urlencode
 
-from starlette.datastructures import FormData, Headers, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.datastructures import FormData, UploadFile
 
 from openskills.errors import Forbidden, InvalidArgument, SkillError, UnknownSkill
 from openskills.executors.files.tree import choose_upload_name
@@ -17,9 +15,10 @@ from openskills.host.commands import MAX_UPLOAD_BYTES
 from openskills.host.console.pages import PageRequest
 from openskills.host.console.runs import format_command, load_run
 from openskills.host.console.skill import find_entry
-from openskills.host.http import HttpRefusal, HttpResponse, stream_body
+from openskills.host.http import HttpRefusal, HttpResponse
 from openskills.host.invoke import start_run
 from openskills.host.registry.registry import RegistryEntry
+from openskills.host.routes import open_form
 from openskills.host.service import InvokeRequest
 from openskills.host.strict_json import read_json
 
@@ -46,20 +45,17 @@ async def show_choices(request: PageRequest) -> HttpResponse:
         for one in hosted
     ] + [{"name": one.name, "about": one.description, "place": "skill", "status": "ready"} for one in skills]
     matching = [row for row in rows if query in f"{row['name']} {row['about']}".casefold()]
+    is_reader = not caller.has_role("run")
     context = {
         "rows": matching[:_MAX_LISTED],
         "total": len(rows),
         "left": len(matching) - _MAX_LISTED,
         "query": query,
         # Measuring them takes a moment, and typing does not change them.
-        "workspaces": () if request.is_partial else await _list_workspaces(request),
+        "workspaces": () if is_reader or request.is_partial else await request.host.commands.list_workspaces(caller),
         "max_workspaces": None if caller.has_role("admin") else request.host.settings.host_quota_workspaces,
     }
     return request.render("try.html", context, block="results")
-
-
-async def _list_workspaces(request: PageRequest) -> Sequence[tuple[str, Any]]:
-    return await request.host.commands.list_workspaces(request.caller) if request.caller.has_role("run") else ()
 
 
 async def delete_workspace(request: PageRequest) -> HttpResponse:
@@ -173,7 +169,9 @@ async def _render_command(
 
 async def run_command(request: PageRequest) -> HttpResponse:
     """Store the files of the form in the workspace and start its command."""
-    async with open_upload(request) as form:
+    if not (request.exchange.header(b"content-type") or "").startswith("multipart/form-data"):
+        return await _run_form(request, FormData(await request.form()))
+    async with open_form(request.exchange, MAX_UPLOAD_BYTES, timeout=_UPLOAD_SECONDS) as form:
         return await _run_form(request, form)
 
 
@@ -219,28 +217,6 @@ def parse_variables(text: str) -> dict[str, str]:
             raise InvalidArgument("env", f"line {number}: expected NAME=VALUE")
         found[name.strip()] = value
     return found
-
-
-@asynccontextmanager
-async def open_upload(request: PageRequest) -> AsyncGenerator[FormData]:
-    """Read a form with files (`multipart/form-data`) or without; large files are on disk until the end of the block.
-
-    Raises `SkillError` and `HttpRefusal`.
-    """
-    exchange = request.exchange
-    if not (exchange.header(b"content-type") or "").startswith("multipart/form-data"):
-        yield FormData(await request.form())
-        return
-    async with aclosing(stream_body(exchange, MAX_UPLOAD_BYTES, timeout=_UPLOAD_SECONDS)) as body:
-        parser = MultiPartParser(Headers(raw=exchange.scope["headers"]), body, max_part_size=MAX_UPLOAD_BYTES)
-        try:
-            form = await parser.parse()
-        except (MultiPartException, KeyError, ValueError) as error:
-            raise InvalidArgument("body", f"not a valid form: {str(error)[:200] or type(error).__name__}") from None
-    try:
-        yield form
-    finally:
-        await form.close()
 
 
 async def _read_pieces(file: UploadFile) -> AsyncGenerator[bytes]:

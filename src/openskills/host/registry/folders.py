@@ -161,10 +161,7 @@ class ManifestBasePaths:
 
 
 class _UnusablePath(Exception):
-    def __init__(self, rule: str, message: str) -> None:
-        super().__init__(message)
-        self.rule = rule
-        self.message = message
+    """Its arguments are the rule and the message of a problem."""
 
 
 def resolve_paths(
@@ -182,7 +179,7 @@ def resolve_paths(
             found = replace(found, allowed_root=root)
             problems += missing
     except _UnusablePath as why:
-        return None, (*problems, Problem(why.rule, why.message))
+        return None, (*problems, Problem(*why.args))
     return found, tuple(problems)
 
 
@@ -211,7 +208,7 @@ def _resolve_root(wanted: Path, bases: ManifestBasePaths) -> tuple[Path, Sequenc
     tried: list[Path] = []
     for path in _candidate_paths(str(wanted), "allowed_root", bases):
         tried.append(path)
-        if homes and not any(_is_below(path, home) for home in homes):
+        if homes and not any(path.is_relative_to(os.path.realpath(home)) for home in homes):
             message = (
                 f"allowed_root: {wanted} is not below OPENSKILL_ALLOWED_ROOT, OPENSKILL_HOST_ROOTS or the directory "
                 "of the host; add it to OPENSKILL_HOST_ROOTS"
@@ -248,11 +245,6 @@ def _candidate_paths(written: str, field: str, bases: ManifestBasePaths) -> Iter
         ) from None
 
 
-def _is_below(path: Path, home: Path) -> bool:
-    real = Path(os.path.realpath(home))
-    return path == real or real in path.parents
-
-
 def check_digest(registration: Registration) -> Problem | None:
     """The problem with a skill whose manifest pins the digest of its folder, if the folder differs.
 
@@ -285,19 +277,16 @@ ENTRY_SCRIPTS = ("scripts/invoke.py", "scripts/invoke")
 class HostedFolder:
     """A SKILL.md folder with an entry, or with a manifest, which takes precedence."""
 
-    skill: str
-    directory: Path
-    location: Path
+    skill: Skill
     entry: str
-    description: str
-    version: str | None
     manifest: ManifestFile | None
     problems: tuple[Problem, ...] = ()
 
     def manifest_defaults(self) -> dict[str, str]:
         kind = "cli:python" if self.entry.endswith(".py") else "cli:exec"
-        found = {"description": self.description, "entry": self.entry, "kind": kind if self.entry else ""}
-        return {**found, "version": self.version} if self.version else found
+        found = {"description": self.skill.description, "entry": self.entry, "kind": kind if self.entry else ""}
+        version = find_version(self.skill)
+        return {**found, "version": version} if version else found
 
 
 class SkillFolders:
@@ -318,34 +307,18 @@ class SkillFolders:
         else:
             self._catalog.refresh()
         snapshot = self._catalog.snapshot
-        hidden = {each.skill.name: each.reason for each in snapshot.hidden.values()}
+        visible = ((skill, None) for skill in snapshot.skills)
+        hidden = ((each.skill, _hidden_problem(each.reason)) for each in snapshot.hidden.values())
         folders: list[HostedFolder] = []
         others: list[tuple[Skill, Problem | None]] = []
-        for skill in (*snapshot.skills, *(each.skill for each in snapshot.hidden.values())):
-            problem = _hidden_problem(hidden.get(skill.name))
-            folder = _build_hosted_folder(skill, problem)
-            if folder is None:
+        for skill, problem in (*visible, *hidden):
+            manifest = next(iter(find_manifests(skill.path.parent, skill.path.name)), None)
+            entry = _find_entry_script(skill)
+            if manifest is None and not entry:
                 others.append((skill, problem))
             else:
-                folders.append(folder)
+                folders.append(HostedFolder(skill, entry, manifest, () if problem is None else (problem,)))
         return folders, others, snapshot.problems
-
-
-def _build_hosted_folder(skill: Skill, problem: Problem | None) -> HostedFolder | None:
-    manifest = next(iter(find_manifests(skill.path.parent, skill.path.name)), None)
-    entry = _find_entry_script(skill)
-    if manifest is None and not entry:
-        return None
-    return HostedFolder(
-        skill=skill.name,
-        directory=skill.path,
-        location=Path(skill.location),
-        entry=entry,
-        description=skill.description,
-        version=find_version(skill),
-        manifest=manifest,
-        problems=() if problem is None else (problem,),
-    )
 
 
 def find_version(skill: Skill) -> str | None:
@@ -354,9 +327,8 @@ def find_version(skill: Skill) -> str | None:
     return version if isinstance(version, str) else None
 
 
-def _hidden_problem(reason: str | None) -> Problem | None:
-    message = f"this skill is hidden from models: {reason}"
-    return None if reason is None else Problem("skill-hidden", message, Severity.WARNING)
+def _hidden_problem(reason: str) -> Problem:
+    return Problem("skill-hidden", f"this skill is hidden from models: {reason}", Severity.WARNING)
 
 
 def _find_entry_script(skill: Skill) -> str:

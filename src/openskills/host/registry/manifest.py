@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 import jsonschema_rs
 
@@ -28,31 +28,16 @@ from openskills.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestScalar:
-    """A scalar. `text` is its source text; None for numbers, booleans and null of JSON."""
-
-    text: str | None
-    value: str | int | float | bool | None
-
-
-ManifestNode: TypeAlias = "ManifestScalar | list[ManifestNode] | dict[str, ManifestNode]"
-
-
-@dataclass(frozen=True, slots=True)
 class ManifestDocument:
-    """The fields of a manifest, or the problems with it, and the position (line and column) of each field."""
+    """The fields of a manifest, or the problems with it, and the position (line and column) of each field.
 
-    fields: Mapping[str, ManifestNode] = field(default_factory=dict[str, ManifestNode])
+    `texts` are the source texts of unquoted YAML scalars that are not strings.
+    """
+
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
     problems: tuple[Problem, ...] = ()
     positions: Mapping[ValuePath, tuple[int, int]] = field(default_factory=dict[ValuePath, tuple[int, int]])
-
-
-def node_value(node: ManifestNode) -> Any:
-    if isinstance(node, ManifestScalar):
-        return node.value
-    if isinstance(node, list):
-        return [node_value(item) for item in node]
-    return {name: node_value(item) for name, item in node.items()}
+    texts: Mapping[ValuePath, str] = field(default_factory=dict[ValuePath, str])
 
 
 def _to_lines(spans: YamlSpans, lines: LineIndex) -> dict[ValuePath, tuple[int, int]]:
@@ -79,21 +64,22 @@ class ManifestReader:
         self._document = document
         self._path = path
         self.problems: list[Problem] = []
-        self._fields = document.fields
+        self._fields: Mapping[str, Any] = document.fields
         for step in path:
-            below = self._fields.get(step)
-            self._fields = below if isinstance(below, dict) else {}
+            below: object = self._fields.get(step)
+            self._fields = cast("Mapping[str, Any]", below) if isinstance(below, dict) else {}
 
     def read_text(self, name: str, default: str = "", *, max_length: int = 4096) -> str:
         """A string; an unquoted YAML scalar counts as its text."""
-        node = self._get(name)
-        if node is None:
+        value = self._fields.get(name)
+        if value is None:
             return default
-        if not isinstance(node, ManifestScalar) or node.text is None:
-            return self._reject(name, f"expected a string, got {_describe_kind(node)}", default)
-        if "\0" in node.text or len(node.text) > max_length:
+        text = self._find_text(value, name)
+        if text is None:
+            return self._reject(name, f"expected a string, got {_describe_kind(value)}", default)
+        if "\0" in text or len(text) > max_length:
             return self._reject(name, f"is longer than {max_length:,} characters, or contains a NUL", default)
-        return node.text
+        return text
 
     def read_choice(self, name: str, words: Collection[str], default: str) -> str:
         text = self.read_text(name, default)
@@ -110,59 +96,50 @@ class ManifestReader:
         return self._reject(name, f"{excerpt(text)} is not {what}", default)
 
     def read_integer(self, name: str, default: int, minimum: int, maximum: int) -> int:
-        node = self._get(name)
-        if node is None:
-            return default
-        value = node.value if isinstance(node, ManifestScalar) else None
-        if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
-            return value
-        message = f"{describe_node(node)} is not an integer from {minimum:,} to {maximum:,}"
+        value = self._fields.get(name)
+        if value is None or (_is_integer(value) and minimum <= value <= maximum):
+            return default if value is None else value
+        message = f"{self._describe(value, name)} is not an integer from {minimum:,} to {maximum:,}"
         return self._reject(name, message, default)
 
     def read_flag(self, name: str, default: bool) -> bool:
-        node = self._get(name)
-        if node is None:
-            return default
-        value = node.value if isinstance(node, ManifestScalar) else None
-        if isinstance(value, bool):
-            return value
-        return self._reject(name, f"{describe_node(node)} is not a boolean", default)
+        value = self._fields.get(name)
+        if value is None or isinstance(value, bool):
+            return default if value is None else value
+        return self._reject(name, f"{self._describe(value, name)} is not a boolean", default)
 
     def read_limit(self, name: str, default: int | None, *, maximum: int) -> int | None:
         """A number, or an amount such as 512M; null means no limit."""
-        node = self._fields.get(name)
-        if node is None:
-            return default
-        if isinstance(node, ManifestScalar) and node.value is None:
-            return None
-        value = node.value if isinstance(node, ManifestScalar) else None
+        value = self._fields.get(name, default)
+        if value is None or name not in self._fields:
+            return value
         try:
             number = parse_amount(value, name) if isinstance(value, str) else value
         except InvalidArgument:
             number = None
-        if isinstance(number, int) and not isinstance(number, bool) and 0 < number <= maximum:
+        if _is_integer(number) and 0 < number <= maximum:
             return number
-        message = (
-            f"{describe_node(node)} is not a number from 1 to {maximum:,}; use 512M for amounts, null for no limit"
-        )
+        said = self._describe(value, name)
+        message = f"{said} is not a number from 1 to {maximum:,}; use 512M for amounts, null for no limit"
         return self._reject(name, message, default)
 
     def read_names(self, name: str, pattern: re.Pattern[str], what: str, *, secret: bool = False) -> tuple[str, ...]:
         """A list of names. Invalid `secret` names are not quoted in messages: they may be the secret itself."""
-        node = self._get(name)
-        if node is None:
+        value = self._fields.get(name)
+        if value is None:
             return ()
-        if not isinstance(node, list):
-            return self._reject(name, f"expected a list of names, got {_describe_kind(node)}", ())
-        if len(node) > _MAX_LIST_LENGTH:
-            return self._reject(name, f"has {len(node):,} items, more than {_MAX_LIST_LENGTH}", ())
+        if not isinstance(value, list):
+            return self._reject(name, f"expected a list of names, got {_describe_kind(value)}", ())
+        items = cast("list[Any]", value)
+        if len(items) > _MAX_LIST_LENGTH:
+            return self._reject(name, f"has {len(items):,} items, more than {_MAX_LIST_LENGTH}", ())
         found: list[str] = []
-        for number, item in enumerate(node):
-            text = item.text if isinstance(item, ManifestScalar) else None
+        for number, item in enumerate(items):
+            text = self._find_text(item, name, number)
             if text is not None and pattern.fullmatch(text):
                 found.append(text)
             else:
-                said = f"item {number + 1}" if secret else describe_node(item)
+                said = f"item {number + 1}" if secret else self._describe(item, name, number)
                 self.add_error(name, f"{said} is not {what}", at=(name, number))
         return tuple(dict.fromkeys(found))
 
@@ -170,33 +147,31 @@ class ManifestReader:
         """A map from variable names to strings."""
         found: dict[str, str] = {}
         for key, item in self.read_map(name).items():
+            text = self._find_text(item, name, key)
             if not VARIABLE_PATTERN.fullmatch(key):
                 self.add_error(name, f"{excerpt(key)} is not a variable name", at=(name, key))
-            elif not isinstance(item, ManifestScalar) or (item.text is None and item.value is None):
+            elif text is None and not isinstance(item, bool | int | float):
                 self.add_error(name, f"{key}: expected a string, got {_describe_kind(item)}", at=(name, key))
             else:
-                found[key] = item.text if item.text is not None else str(node_value(item)).lower()
+                found[key] = text if text is not None else str(item).lower()
                 if "\0" in found[key]:
                     self.add_error(name, f"{key} contains a NUL", at=(name, key))
         return found
 
-    def read_map(self, name: str) -> Mapping[str, ManifestNode]:
-        node = self._get(name)
-        if node is None:
-            return {}
-        if isinstance(node, dict):
-            return node
-        return self._reject(name, f"expected a map, got {_describe_kind(node)}", {})
+    def read_map(self, name: str) -> Mapping[str, Any]:
+        value: object = self._fields.get(name)
+        if value is None or isinstance(value, dict):
+            return cast("dict[str, Any]", value or {})
+        return self._reject(name, f"expected a map, got {_describe_kind(value)}", {})
 
     def is_list(self, name: str) -> bool:
         return isinstance(self._fields.get(name), list)
 
     def is_null(self, name: str) -> bool:
-        node = self._fields.get(name)
-        return isinstance(node, ManifestScalar) and node.value is None
+        return name in self._fields and self._fields[name] is None
 
     def has_field(self, name: str) -> bool:
-        return self._get(name) is not None
+        return self._fields.get(name) is not None
 
     def add_error(self, name: str, message: str, *, rule: str = "field-value", at: ValuePath | None = None) -> None:
         self._add_problem(name, message, rule, at, Severity.ERROR)
@@ -210,9 +185,17 @@ class ManifestReader:
                 message = f"unknown field, ignored{_suggest_word(name, known)}"
                 self.add_warning(name, message, rule="field-unknown")
 
-    def _get(self, name: str) -> "ManifestNode | None":
-        node = self._fields.get(name)
-        return None if isinstance(node, ManifestScalar) and node.value is None else node
+    def _find_text(self, value: object, *path: str | int) -> str | None:
+        """The text of a scalar; None if it is a number, boolean or null of JSON, or not a scalar."""
+        return value if isinstance(value, str) else self._document.texts.get((*self._path, *path))
+
+    def _describe(self, value: object, *path: str | int) -> str:
+        """A value for a message: a short one itself, otherwise its kind."""
+        if isinstance(value, str):
+            return excerpt(value)
+        if value is None or isinstance(value, list | dict):
+            return _describe_kind(cast("object", value))
+        return (self._find_text(value, *path) or str(value))[:_EXCERPT_LENGTH]
 
     def _reject(self, name: str, message: str, default: _T) -> _T:
         self.add_error(name, message)
@@ -224,24 +207,18 @@ class ManifestReader:
         self.problems.append(Problem(rule, f"{field}: {message}", severity, line, column))
 
 
-def describe_node(node: ManifestNode) -> str:
-    """A value for a message: a short one itself, otherwise its kind."""
-    if isinstance(node, ManifestScalar) and node.value is not None:
-        text = str(node.text or node.value)[:_EXCERPT_LENGTH]
-        return excerpt(node.value) if isinstance(node.value, str) else text
-    return _describe_kind(node)
-
-
 def excerpt(text: str) -> str:
     """A quoted text for a message, shortened."""
     return repr(text if len(text) <= _EXCERPT_LENGTH else f"{text[:_EXCERPT_LENGTH]}…")
 
 
-def _describe_kind(node: ManifestNode) -> str:
-    if isinstance(node, ManifestScalar):
-        words = {"str": "a string", "bool": "a boolean", "int": "a number", "float": "a number"}
-        return words.get(type(node.value).__name__, "null")
-    return "a list" if isinstance(node, list) else "a map"
+def _is_integer(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _describe_kind(value: object) -> str:
+    scalars = {"str": "a string", "bool": "a boolean", "int": "a number", "float": "a number"}
+    return {**scalars, "list": "a list", "dict": "a map"}.get(type(value).__name__, "null")
 
 
 def _suggest_word(text: str, words: Collection[str]) -> str:
@@ -254,7 +231,7 @@ _MAX_EXCERPT = 300
 
 def read_schema(fields: ManifestReader, name: str) -> Mapping[str, Any] | None:
     """The JSON schema in this field; None if it is missing or invalid."""
-    found = cast("dict[str, Any]", node_value(cast("ManifestNode", fields.read_map(name))))
+    found = fields.read_map(name)
     if not found:
         return found if fields.has_field(name) else None
     if found.get("type", "object") != "object":
@@ -262,7 +239,7 @@ def read_schema(fields: ManifestReader, name: str) -> Mapping[str, Any] | None:
         fields.add_warning(name, message, rule="schema-type", at=(name, "type"))
     try:
         # Offline: references to other documents are refused. `meta.validate` would fetch a `$schema`.
-        jsonschema_rs.validator_for(found, offline=True)
+        jsonschema_rs.validator_for(dict(found), offline=True)
     except jsonschema_rs.ValidationError as error:
         path = [*error.instance_path]
         where = f" at {'.'.join(map(str, path))[:_MAX_EXCERPT]}" if path else ""
@@ -301,10 +278,7 @@ def read_json(text: str) -> ManifestDocument:
     # Nearly all JSON is also YAML, whose parser reports positions. Otherwise there are none.
     with suppress(FrontMatterError):
         read_yaml(text, seen)
-    fields = cast("Mapping[str, object]", found)
-    return ManifestDocument(
-        {name: _to_node(value) for name, value in fields.items()}, (), _to_lines(seen, LineIndex(text))
-    )
+    return ManifestDocument(cast("Mapping[str, Any]", found), (), _to_lines(seen, LineIndex(text)))
 
 
 def _find_unsupported(found: object) -> Problem | None:
@@ -329,14 +303,6 @@ def _children(value: object) -> list[object]:
         fields = cast("dict[str, object]", value)
         return [*fields.keys(), *fields.values()]
     return cast("list[object]", value) if isinstance(value, list) else []
-
-
-def _to_node(value: object) -> ManifestNode:
-    if isinstance(value, dict):
-        return {name: _to_node(item) for name, item in cast("dict[str, object]", value).items()}
-    if isinstance(value, list):
-        return [_to_node(item) for item in cast("list[object]", value)]
-    return ManifestScalar(value if isinstance(value, str) else None, cast("str | int | float | bool | None", value))
 
 
 def _parse_float(text: str) -> float:
@@ -383,19 +349,21 @@ def _read_yaml(text: str) -> ManifestDocument:
         problem = Problem(rule, fault.message.replace("front matter", "manifest"), line=line, column=column)
         return ManifestDocument(problems=(problem,))
     problems = tuple(duplicate_key_problem(name, *lines.at(offset)) for name, offset in tree.duplicates)
-    fields = {name: _build_node(value, (name,), seen) for name, value in tree.fields.items()}
-    return ManifestDocument(fields, problems, _to_lines(seen, lines))
+    texts: dict[ValuePath, str] = {}
+    fields = {name: _build_value(value, (name,), seen, texts) for name, value in tree.fields.items()}
+    return ManifestDocument(fields, problems, _to_lines(seen, lines), texts)
 
 
-def _build_node(value: Value, path: ValuePath, seen: YamlSpans) -> ManifestNode:
-    if value is None:
-        return ManifestScalar("", None)
-    if isinstance(value, str):
-        style = seen.values.get(path, (0, 0, ""))[2]
-        return ManifestScalar(value, value if style else _parse_scalar(value))
+def _build_value(value: Value, path: ValuePath, seen: YamlSpans, texts: dict[ValuePath, str]) -> Any:
     if isinstance(value, Mapping):
-        return {name: _build_node(item, (*path, name), seen) for name, item in value.items()}
-    return [_build_node(item, (*path, number), seen) for number, item in enumerate(value)]
+        return {name: _build_value(item, (*path, name), seen, texts) for name, item in value.items()}
+    if value is not None and not isinstance(value, str):
+        return [_build_value(item, (*path, number), seen, texts) for number, item in enumerate(value)]
+    is_quoted = bool(seen.values.get(path, (0, 0, ""))[2])
+    found = value if value is None or is_quoted else _parse_scalar(value)
+    if not isinstance(found, str):
+        texts[path] = value or ""
+    return found
 
 
 def _parse_scalar(text: str) -> str | int | float | bool:
@@ -619,17 +587,14 @@ def _read_limits(found: ManifestReader, limits: ManifestReader) -> HostLimits:
     known = tuple(each.name for each in fields(HostLimits))
     limits.warn_unknown(known)
     default = HostLimits()
-    output = limits.read_limit("output_bytes", default.output_bytes, maximum=_MAX_BYTES)
+    maxima = {"processes": 100_000, "cpu_seconds": MAX_TIMEOUT_MS // 1000, "concurrency": 10_000}
+    given = {
+        name: limits.read_limit(name, getattr(default, name), maximum=maxima.get(name, _MAX_BYTES)) for name in known
+    }
+    output = given.pop("output_bytes")
     if output is None:
         limits.add_error("output_bytes", "must have a limit; use an amount such as 5M")
-    return HostLimits(
-        output_bytes=output or default.output_bytes,
-        memory_bytes=limits.read_limit("memory_bytes", default.memory_bytes, maximum=_MAX_BYTES),
-        processes=limits.read_limit("processes", default.processes, maximum=100_000),
-        file_bytes=limits.read_limit("file_bytes", default.file_bytes, maximum=_MAX_BYTES),
-        cpu_seconds=limits.read_limit("cpu_seconds", default.cpu_seconds, maximum=MAX_TIMEOUT_MS // 1000),
-        concurrency=limits.read_limit("concurrency", default.concurrency, maximum=10_000),
-    )
+    return HostLimits(output or default.output_bytes, **given)
 
 
 def _read_options(found: ManifestReader, document: ManifestDocument, kind: str) -> dict[str, Any]:
@@ -637,6 +602,5 @@ def _read_options(found: ManifestReader, document: ManifestDocument, kind: str) 
     # The fields of runners from other packages are unknown.
     known = (*FIELDS, *(own if own is not None else document.fields))
     found.warn_unknown(known)
-    options = cast("dict[str, Any]", node_value(cast("ManifestNode", found.read_map("options"))))
-    above = {name: node_value(node) for name, node in document.fields.items() if name in known and name not in FIELDS}
-    return {**above, **options}
+    above = {name: value for name, value in document.fields.items() if name in known and name not in FIELDS}
+    return {**above, **found.read_map("options")}

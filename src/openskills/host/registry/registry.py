@@ -6,12 +6,11 @@ Loading is blocking; a server does it in a thread. Readers see the old state or 
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, cached_property
 from hashlib import blake2b
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal
 
@@ -42,7 +41,7 @@ from openskills.host.registry.manifest import (
     parse_manifest,
 )
 from openskills.host.registry.scripts import HostedScript, ScriptFinder, SkippedFile
-from openskills.host.runners.kinds import RUNNER_KINDS
+from openskills.host.runners.kinds import RUNNER_KINDS, find_installed_kinds
 from openskills.host.runners.script import HelpReader, find_script_folder
 from openskills.paths import to_printable
 from openskills.project import NO_GRANTS, SkillGrants, combine_grants
@@ -117,21 +116,11 @@ class RegistrySnapshot:
             if winner is not entry:
                 losers.append(_report_duplicate(entry, winner))
         self.entries = tuple(sorted((*self.by_id.values(), *losers), key=lambda each: each.id))
+        self.content = (self.entries, self.problems, self.skipped)
         self._folded: dict[str, list[str]] = {}
         for name in sorted(self.by_id):
             self._folded.setdefault(_normalize_id(name), []).append(name)
         self.registrations = tuple(each.registration for each in self.entries if each.registration is not None)
-
-    @cached_property
-    def stamp(self) -> str:
-        """A digest of the content."""
-        return blake2b(
-            repr((self.entries, self.problems, self.skipped)).encode(errors="replace"), digest_size=16
-        ).hexdigest()
-
-    def is_same_as(self, other: "RegistrySnapshot") -> bool:
-        found, earlier = (self.entries, self.problems, self.skipped), (other.entries, other.problems, other.skipped)
-        return found == earlier
 
     def get_entry(self, skill_id: str) -> RegistryEntry:
         """The entry with this id or tool name; `_` and `-` are equivalent, and `--` stands for a dot.
@@ -240,7 +229,6 @@ class Registry:
         skills: Sequence[Path] = (),
         grants: Mapping[str, SkillGrants] | None = None,
         start: Path | None = None,
-        kinds: Collection[str] | None = None,
         read_help: bool = False,
         install: str = "never",
         uploads: Path | None = None,
@@ -250,23 +238,25 @@ class Registry:
 
         `grants` is what scripts and programs may use besides what manifests say, by skill (`*`: all); a granted timeout
         is the limit of every kind of skill. `start` is the base of relative paths in manifests, by default the current
-        directory. `kinds` are the known kinds, by default the built-in ones and those of installed packages. With
-        `read_help`, scripts without a manifest are run with `--help` in a sandbox, to derive their schemas; with
-        `install` `always`, packages that their skills declare are installed. `uploads` is the directory `live` of a
-        `SkillStore`. Raises `InvalidArgument` for a missing directory; errors in files are in their entries.
+        directory. With `read_help`, scripts without a manifest are run with `--help` in a sandbox, to derive their
+        schemas; with `install` `always`, packages that their skills declare are installed. `uploads` is the directory
+        `live` of a `SkillStore`. Raises `InvalidArgument` for a missing directory; errors in files are in their
+        entries.
         """
         for option, directories in (("--manifests", manifests), ("--skills", skills)):
             for directory in directories:
                 if not directory.is_dir():
                     raise InvalidArgument(option, f"{directory} is not a directory")
         self._settings = settings
-        self._uploads = None if uploads is None else UploadedFolders(settings, uploads, kinds)
+        self._uploads = None if uploads is None else UploadedFolders(settings, uploads)
         self._install = InstallMode(install)
         self._grants = {_normalize_id(name): entry for name, entry in (grants or {}).items()}
         # Scripts see no directory of the host.
         base = Registration("", "", "", __version__, timeout_ms=settings.timeout_ms, executor=settings.executor)
         reader = HelpReader(settings) if read_help else None
-        self._scripts = ScriptFinder(base, settings.search_path, reader, self._get_packages)
+        self._scripts = ScriptFinder(
+            base, settings.search_path, reader, lambda skill: self._build_packages(self._get_grants(skill))
+        )
         self._directories = (settings.cli_dir, *manifests)
         self._skills = tuple(skills)
         self._skill_folders = SkillFolders(skills, settings)
@@ -276,9 +266,8 @@ class Registry:
             timeout_ms=settings.timeout_ms,
             allowed_root=settings.allowed_root,
             environment=settings.environment,
-            kinds=tuple(RUNNER_KINDS if kinds is None else kinds),
             # Called at most once, and only for an unknown kind: scanning entry points is slow.
-            more_kinds=cache(find_installed_kinds) if kinds is None else tuple,
+            more_kinds=cache(find_installed_kinds),
             executor=settings.executor,
         )
         self._read: dict[Path, tuple[FileStamp, ManifestDefaults, ManifestResult]] = {}
@@ -287,11 +276,6 @@ class Registry:
         self._offer = RegistrySnapshot()
         self._reloading = threading.Lock()
         self.reload()
-
-    @property
-    def stamp(self) -> str:
-        """A digest of the content, the same in every process."""
-        return self._offer.stamp
 
     @property
     def directories(self) -> tuple[Path, ...]:
@@ -370,7 +354,7 @@ class Registry:
             (_reuse_entry(before, self._check_availability(entry)) for entry in self._found), problems, skipped
         )
         changes = offer.compare_with(self._offer)
-        if not offer.is_same_as(self._offer):
+        if offer.content != self._offer.content:
             self._offer = offer
         for skill_id, (registration, _) in [*self._absent.items()]:
             known = offer.by_id.get(skill_id)
@@ -385,14 +369,14 @@ class Registry:
 
     def _read_folders(self, folders: Sequence[HostedFolder]) -> Iterable[RegistryEntry]:
         for folder in folders:
-            timeout = self._get_timeout(self._get_grants(folder.skill))
+            timeout = self._get_timeout(self._get_grants(folder.skill.name))
             defaults = replace(self._defaults, in_folder=True, timeout_ms=timeout, **folder.manifest_defaults())
             if folder.manifest is not None:
                 parsed, origin = self._parse_file(folder.manifest, defaults), folder.manifest.path
             else:
-                parsed = parse_manifest(b"", name=folder.skill, is_json=False, defaults=defaults)
-                origin = folder.location
-            yield self._build_entry(parsed, origin, _FOLDER_RANK, folder.problems, folder=folder.directory)
+                parsed = parse_manifest(b"", name=folder.skill.name, is_json=False, defaults=defaults)
+                origin = Path(folder.skill.location)
+            yield self._build_entry(parsed, origin, _FOLDER_RANK, folder.problems, folder=folder.skill.path)
 
     def _build_script_entry(self, script: HostedScript) -> RegistryEntry:
         skill_id, path = script.registration.id, Path(script.registration.entry)
@@ -476,9 +460,6 @@ class Registry:
     def _get_grants(self, skill_id: str) -> SkillGrants:
         return combine_grants(self._grants, _normalize_id(skill_id))
 
-    def _get_packages(self, skill: str) -> PackageOptions:
-        return self._build_packages(self._get_grants(skill))
-
     def _build_packages(self, grants: SkillGrants) -> PackageOptions:
         return PackageOptions(PackageSet(grants.packages, grants.npm), grants.venv, self._install)
 
@@ -539,7 +520,10 @@ class Registry:
         registration = entry.registration
         if registration is None:
             return entry
-        lacks = list(_find_missing_secrets(registration, self._settings.environment, entry))
+        missing = (name for name in registration.secrets if not self._settings.environment.get(name))
+        line, path = entry.lines.get("secrets"), to_printable(str(entry.origin))
+        said = "is not set in the environment of the host; set it and restart the host"
+        lacks = [Problem("secret-missing", f"secrets: {name} {said}", line=line, path=path) for name in missing]
         noted = self._absent.get(entry.id)
         if noted is not None and noted[0] == registration:
             lacks.append(noted[1])
@@ -553,11 +537,10 @@ class UploadedFolders:
     private skill ends with the name of the key that owns it.
     """
 
-    def __init__(self, settings: Settings, directory: Path, kinds: Collection[str] | None) -> None:
+    def __init__(self, settings: Settings, directory: Path) -> None:
         # There are no manifests of the operator among them.
         self._settings = replace(settings, cli_dir=directory / ".none", host_roots=())
         self.directory = directory
-        self._kinds = kinds
         self._known: dict[str, tuple[tuple[Path, ...], Registry]] = {}
 
     def read(self, others: Iterable[RegistryEntry]) -> tuple[list[RegistryEntry], list[SkippedFile]]:
@@ -570,7 +553,7 @@ class UploadedFolders:
             # Links to folders that never change.
             folders = tuple(sorted(path.resolve() for path in directory.iterdir() if path.is_dir()))
             if owner not in known or known[owner][0] != folders:
-                known[owner] = (folders, Registry(self._settings, skills=folders, start=directory, kinds=self._kinds))
+                known[owner] = (folders, Registry(self._settings, skills=folders, start=directory))
             self._known[owner] = known[owner]
             mark = f"{OWNER_MARK}{owner}" if owner else ""
             for entry in known[owner][1].list_entries():
@@ -594,11 +577,6 @@ def _add_owner(entry: RegistryEntry, mark: str) -> RegistryEntry:
     return replace(entry, id=f"{entry.id}{mark}", registration=registration, rank=_UPLOAD_RANK)
 
 
-def find_installed_kinds() -> tuple[str, ...]:
-    """The kinds that installed packages add (see `runners/table.py`)."""
-    return tuple(sorted({point.name for point in entry_points(group="openskills.runners")}))
-
-
 def _locate_problem(problem: Problem, origin: Path) -> Problem:
     # Paths may contain any bytes.
     return replace(problem, message=to_printable(problem.message), path=to_printable(problem.path or str(origin)))
@@ -608,13 +586,3 @@ def _reuse_entry(before: Mapping[Path | None, RegistryEntry], entry: RegistryEnt
     # Unchanged registrations stay identical objects, so that `is` detects changes.
     known = before.get(entry.origin, entry)
     return known if known == entry else entry
-
-
-def _find_missing_secrets(
-    registration: Registration, environment: Mapping[str, str], entry: RegistryEntry
-) -> Iterable[Problem]:
-    for name in registration.secrets:
-        if not environment.get(name):
-            message = f"secrets: {name} is not set in the environment of the host; set it and restart the host"
-            line, path = entry.lines.get("secrets"), to_printable(str(entry.origin))
-            yield Problem("secret-missing", message, line=line, path=path)

@@ -151,8 +151,7 @@ class ScriptFinder:
         packages = self._packages_of(skill.name)
         texts = reader.read(skill.path, programs, packages) if reader is not None and programs else {}
         found = [
-            _build_script(skill, path, program, self._base, ids[path], texts.get(path))
-            for path, program in programs.items()
+            _build_script(skill, path, one, self._base, ids[path], texts.get(path)) for path, one in programs.items()
         ]
         return ScriptScan(tuple(found), tuple(skipped))
 
@@ -320,33 +319,25 @@ def parse_help(text: str, script: str) -> HelpSchema | None:
     lines = [_BOX.sub(" ", line).rstrip() for line in text[:_MAX_HELP].splitlines()]
     try:
         usage, rest = _split_usage(lines)
-        return _build_help_schema(_strip_program(usage, script), _parse_rows(rest), _find_about(rest))
+        by_name = {name: row for row in _parse_rows(rest) for name in row.names}
+        arguments: list[ScriptArgument] = []
+        properties: dict[str, Mapping[str, Any]] = {}
+        required: list[str] = []
+        for argument, schema, is_required in _parse_usage(_strip_program(usage, script), by_name):
+            if argument in arguments and argument.flag:
+                continue
+            if argument.name in properties or len(arguments) >= _MAX_ARGUMENTS:
+                return None
+            arguments.append(argument)
+            properties[argument.name] = schema
+            required += [argument.name] if is_required else []
+        return HelpSchema(tuple(arguments), properties, tuple(required), _find_about(rest))
     except _UnknownUsage:
         return None
 
 
-def _build_help_schema(usage: str, rows: Sequence[_HelpRow], about: str) -> HelpSchema:
-    by_name = {name: row for row in rows for name in row.names}
-    arguments: list[ScriptArgument] = []
-    properties: dict[str, Mapping[str, Any]] = {}
-    required: list[str] = []
-    for item in _parse_usage(usage, by_name):
-        argument, schema = item.argument, item.schema
-        if argument in arguments and argument.flag:
-            continue
-        if argument.name in properties or len(arguments) >= _MAX_ARGUMENTS:
-            raise _UnknownUsage
-        arguments.append(argument)
-        properties[argument.name] = schema
-        required += [argument.name] if item.is_required else []
-    return HelpSchema(tuple(arguments), properties, tuple(required), about)
-
-
-@dataclass(frozen=True, slots=True)
-class _UsageItem:
-    argument: ScriptArgument
-    schema: Mapping[str, Any]
-    is_required: bool = False
+_UsageItem = tuple[ScriptArgument, Mapping[str, Any], bool]
+"""An argument, its schema, and whether it is required."""
 
 
 def _split_usage(lines: Sequence[str]) -> tuple[str, list[str]]:
@@ -412,12 +403,12 @@ def _build_option(
     values = list(values if row is None else row.values or values)
     about = _describe("" if row is None else row.about)
     if not values:
-        yield _UsageItem(ScriptArgument(_to_name(flag), flag, "nothing"), {"type": "boolean", **about})
+        yield ScriptArgument(_to_name(flag), flag, "nothing"), {"type": "boolean", **about}, False
         return
     schema = _to_schema(values[0])
     several = len(values) > 1
     argument = ScriptArgument(_to_name(flag), flag, "values" if several else "value")
-    yield _UsageItem(argument, {**({"type": "array", "items": schema} if several else schema), **about}, is_required)
+    yield argument, {**({"type": "array", "items": schema} if several else schema), **about}, is_required
 
 
 def _build_positional(name: str, form: str, rows: Mapping[str, _HelpRow]) -> _UsageItem:
@@ -426,13 +417,12 @@ def _build_positional(name: str, form: str, rows: Mapping[str, _HelpRow]) -> _Us
     is_listed = row is not None or name.startswith(("<", "{")) or name.isupper()
     if not is_listed or name.strip("<>").upper() in ("COMMAND", "ARGS", "OPTIONS"):
         raise _UnknownUsage
-    is_required = form in ("first", "several", "one")
+    is_required, several = form in ("first", "several", "one"), form in ("first", "any", "several")
     schema = _to_schema(row.values[0] if row is not None and row.values else name)
-    if form in ("first", "any", "several"):
+    if several:
         schema = {"type": "array", "items": schema, **({"minItems": 1} if is_required else {})}
-    takes = "values" if form in ("first", "any", "several") else "value"
-    argument = ScriptArgument(_to_name(name), "", takes)
-    return _UsageItem(argument, {**schema, **_describe("" if row is None else row.about)}, is_required)
+    argument = ScriptArgument(_to_name(name), "", "values" if several else "value")
+    return argument, {**schema, **_describe("" if row is None else row.about)}, is_required
 
 
 def _parse_rows(lines: Sequence[str]) -> list[_HelpRow]:

@@ -18,11 +18,11 @@ from openskills.concurrency import run_in_thread
 from openskills.errors import ExecutorUnavailable
 from openskills.executors.container.backend import remove_orphaned_containers
 from openskills.executors.container.engine import OneShotEngine
-from openskills.executors.container.spec import HOST_LABEL
+from openskills.executors.container.spec import HOST_LABEL, SHUT_IN, build_bind
 from openskills.executors.spec import Isolation
 from openskills.executors.supervisor import create_marker
 from openskills.host.model import Call, ManifestFault, Outcome, Registration
-from openskills.host.runners.isolation import build_call_environment
+from openskills.host.runners.isolation import build_call_environment, build_skill_environment
 from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome, to_exit_code
 from openskills.host.runners.program import STDERR_BYTES, encode_call_input, read_arguments
 from openskills.settings import Settings
@@ -61,48 +61,25 @@ def build_container_request(registration: Registration, env: Mapping[str, str], 
 
 
 def _build_host_config(registration: Registration, *, network: bool) -> dict[str, Any]:
-    limits = registration.limits
+    limits, root = registration.limits, registration.allowed_root
     memory = {} if limits.memory_bytes is None else {"Memory": limits.memory_bytes, "MemorySwap": limits.memory_bytes}
     ulimits = {"core": 0, "fsize": limits.file_bytes, "cpu": limits.cpu_seconds}
     return {
         "Init": True,
-        "Privileged": False,
+        **SHUT_IN,
         "NetworkMode": "bridge" if network else "none",
-        "IpcMode": "private",
-        "ReadonlyRootfs": True,
-        "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges"],
         **memory,
         "PidsLimit": limits.processes or -1,
         "NanoCpus": _CPU_PERIOD,
-        "ShmSize": 16 * _MIB,
         "Ulimits": [{"Name": n, "Soft": v, "Hard": v} for n, v in ulimits.items() if v is not None],
-        # Output is read while it runs; logging it would fill the engine's disk.
-        "LogConfig": {"Type": "none", "Config": {}},
         "Tmpfs": dict.fromkeys((_TMP_DIR, _HOME_DIR), f"rw,nosuid,nodev,size={64 * _MIB},mode=1777"),
-        "Mounts": _build_mounts(registration),
+        "Mounts": [] if root is None else [build_bind(str(root), DATA_DIR, read_only=not registration.writable)],
     }
-
-
-def _build_mounts(registration: Registration) -> list[dict[str, Any]]:
-    if registration.allowed_root is None:
-        return []
-    mount = {"Type": "bind", "Source": str(registration.allowed_root), "Target": DATA_DIR}
-    return [{**mount, "ReadOnly": not registration.writable, "BindOptions": {"Propagation": "rprivate"}}]
 
 
 def build_container_environment(registration: Registration, per_call: Mapping[str, str]) -> dict[str, str]:
     """The environment of a call; PATH is that of the image."""
-    root = {} if registration.allowed_root is None else {"OPENSKILL_ALLOWED_ROOT": DATA_DIR}
-    return {
-        "HOME": _HOME_DIR,
-        "LANG": "C.UTF-8",
-        **registration.environment,
-        "OPENSKILL_SKILL_ID": registration.id,
-        "OPENSKILL_TIMEOUT_MS": str(registration.timeout_ms),
-        **root,
-        **per_call,
-    }
+    return {**build_skill_environment(registration, home=_HOME_DIR, root=DATA_DIR), **per_call}
 
 
 def _check_user(registration: Registration) -> str:

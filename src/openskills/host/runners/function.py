@@ -90,7 +90,8 @@ class FunctionRunner:
         self._functions: dict[str, _SkillFunction] = {}
         self._loops: dict[str, _LoopThread] = {}
         self._streams = (_CallStream("stdout", sys.stdout), _CallStream("stderr", sys.stderr))
-        sys.stdout, sys.stderr = map(_CallStream.to_text_io, self._streams)
+        # All other attributes of a stream are those of the original.
+        sys.stdout, sys.stderr = cast("tuple[TextIO, TextIO]", self._streams)
 
     async def prepare(self, registration: Registration) -> None:
         loaded: _ThreadResult[_SkillFunction | ManifestFault] = _ThreadResult()
@@ -144,12 +145,12 @@ class FunctionRunner:
         loop = self._loops.get(entry)
         if loop is None:
             loop = self._loops[entry] = _LoopThread()
-        task = loop.start(work, context)
+        cancel = loop.start(work, context)
         try:
             return await ended.wait(deadline)
         finally:
             if ended.value is None:
-                cancelled = loop.cancel(task)
+                cancelled = cancel()
                 await ended.wait(asyncio.get_running_loop().time() + _STOP_TIMEOUT)
                 if not cancelled.is_set() and self._loops.get(entry) is loop:
                     _log.warning("%s blocks its event loop; the next call gets a new one", entry)
@@ -264,10 +265,6 @@ class _CallStream:
         self.name = name
         self.original = original
 
-    def to_text_io(self) -> TextIO:
-        """The same object for type checkers; all other attributes are those of the original."""
-        return cast("TextIO", self)
-
     def write(self, text: str) -> int:
         output = _OUTPUT.get()
         return self.original.write(text) if output is None else output.write(self.name, text)
@@ -293,17 +290,20 @@ class _LoopThread:
         self._thread = threading.Thread(target=self._serve, name="openskills-inproc-loop", daemon=True)
         self._thread.start()
 
-    def start(self, work: Coroutine[Any, Any, None], context: Context) -> "_LoopTask":
-        """Start a task. To be called in the loop of the host."""
-        task = _LoopTask()
-        self._send(lambda: task.start(self._loop, work, context))
-        return task
+    def start(self, work: Coroutine[Any, Any, None], context: Context) -> Callable[[], threading.Event]:
+        """Start a task, and return what cancels it: its event is set when the loop has come to that.
 
-    def cancel(self, task: "_LoopTask") -> threading.Event:
-        """Cancel a task; the event is set when the loop has come to it. To be called in the loop of the host."""
-        done = threading.Event()
-        self._send(lambda: (task.cancel(), done.set()))
-        return done
+        To be called in the loop of the host, as the function that it returns.
+        """
+        started: list[asyncio.Task[None]] = []
+        self._send(lambda: started.append(self._loop.create_task(work, context=context)))
+
+        def cancel() -> threading.Event:
+            done = threading.Event()
+            self._send(lambda: (*(task.cancel() for task in started), done.set()))
+            return done
+
+        return cancel
 
     def stop(self) -> None:
         """Stop the loop as soon as it does not block. Any thread may call this."""
@@ -345,20 +345,6 @@ class _LoopThread:
         self._loop.close()
 
 
-class _LoopTask:
-    """A task in another event loop, which calls its methods."""
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None], context: Context) -> None:
-        self._task = loop.create_task(work, context=context)
-
-    def cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-
 def _call_function(
     function: _SkillFunction, arguments: tuple[Any, ...], output: _CallOutput, ended: _ThreadResult[Outcome]
 ) -> None:
@@ -366,7 +352,7 @@ def _call_function(
     if ended.abandoned:
         return
     try:
-        outcome = _outcome_from_value(function.call(*arguments), output)
+        outcome = outcome_from_output(output.to_raw(_encode(function.call(*arguments))))
     except BaseException as error:  # noqa: BLE001 - whatever a skill raises is its result
         outcome = _outcome_from_error(error, output)
     output.flush()
@@ -377,7 +363,7 @@ async def _await_function(
     function: _SkillFunction, arguments: tuple[Any, ...], output: _CallOutput, ended: _ThreadResult[Outcome]
 ) -> None:
     try:
-        outcome = _outcome_from_value(await function.call(*arguments), output)
+        outcome = outcome_from_output(output.to_raw(_encode(await function.call(*arguments))))
     except BaseException as error:  # noqa: BLE001 - whatever a skill raises is its result
         outcome = _outcome_from_error(error, output)
     output.flush()
@@ -487,10 +473,6 @@ def _describe(error: BaseException) -> str:
 def _name_type(error: BaseException) -> str:
     # Not that of a metaclass, which may be a property.
     return str(vars(type)["__name__"].__get__(type(error)))
-
-
-def _outcome_from_value(value: Any, output: _CallOutput) -> Outcome:
-    return outcome_from_output(output.to_raw(_encode(value)))
 
 
 def _encode(value: Any) -> bytes:

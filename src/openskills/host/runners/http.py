@@ -124,15 +124,6 @@ _NOTES = {"isolation": "remote"}
 _OK, _REDIRECT, _CLIENT_ERROR = 200, 300, 400
 
 
-@dataclass(frozen=True, slots=True)
-class _HttpEndpoint:
-    """The URL of a skill with the address instead of the name."""
-
-    url: httpx2.URL
-    host: str
-    header: str
-
-
 class HttpRunner:
     """Implements `SkillRunner`."""
 
@@ -151,8 +142,7 @@ class HttpRunner:
         method, headers = _get_method(registration), _build_headers(registration, call.secrets)
         try:
             async with asyncio.timeout_at(call.deadline):
-                where = await self._resolve(_parse_url(registration))
-                return await self._request(registration, call, where, method, headers)
+                return await self._request(registration, call, method, headers)
         except TimeoutError:
             return timeout_outcome(registration.timeout_ms, RawSkillOutput(b"", notes=_NOTES))
         except httpx2.HTTPError as error:
@@ -165,7 +155,8 @@ class HttpRunner:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def _resolve(self, url: httpx2.URL) -> _HttpEndpoint:
+    async def _resolve(self, url: httpx2.URL) -> str:
+        """The allowed address of a host. Raises `ForbiddenTarget` and `ExecutorUnavailable`."""
         host, port = url.host.lower(), _get_port(url)
         check_host(host, port, self._targets)
         loop = asyncio.get_running_loop()
@@ -173,20 +164,21 @@ class HttpRunner:
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise ExecutorUnavailable(f"cannot resolve {host}: {error.strerror or error}") from None
-        address = select_address(host, port, [str(one[4][0]) for one in found], self._targets)
-        return _HttpEndpoint(url.copy_with(host=address), host, url.netloc.decode("ascii"))
+        return select_address(host, port, [str(one[4][0]) for one in found], self._targets)
 
     async def _request(
-        self, registration: Registration, call: Call, where: _HttpEndpoint, method: str, headers: Mapping[str, str]
+        self, registration: Registration, call: Call, method: str, headers: Mapping[str, str]
     ) -> Outcome:
+        url = _parse_url(registration)
+        address = await self._resolve(url)
         parent = {} if call.traceparent is None else {"traceparent": call.traceparent}
         request = self._client.build_request(
             method,
-            where.url,
+            url.copy_with(host=address),
             content=encode_call_input(call.input),
-            headers={**headers, **parent, "host": where.header, "x-trace-id": call.trace_id},
+            headers={**headers, **parent, "host": url.netloc.decode("ascii"), "x-trace-id": call.trace_id},
             # The certificate must match the name, not the address.
-            extensions={"sni_hostname": where.host},
+            extensions={"sni_hostname": url.host.lower()},
         )
         response = await self._client.send(request, stream=True)
         try:

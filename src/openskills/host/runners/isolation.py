@@ -20,9 +20,8 @@ import stat
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.bubblewrap.backend import SandboxBackend, SandboxTools, build_reach_command, cap_limits
@@ -58,47 +57,6 @@ from openskills.host.runners.kinds import list_isolations
 from openskills.settings import Settings
 from openskills.subprocesses import start_helper
 
-
-class SkillIsolation(Protocol):
-    """Starts processes of skills on this machine."""
-
-    @property
-    def isolation(self) -> Isolation:
-        """The kind of isolation."""
-        ...
-
-    @property
-    def is_exclusive(self) -> bool:
-        """Whether processes are killed as a whole, so that each worker of a skill needs its own start."""
-        ...
-
-    async def check(self) -> None:
-        """Raise `ExecutorUnavailable` with advice if processes cannot be started."""
-
-    def environment(self, registration: Registration) -> dict[str, str]:
-        """The environment of all calls of a skill."""
-        ...
-
-    async def start(
-        self,
-        registration: Registration,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        stdio: tuple[int, int, int],
-        *,
-        first: bool = False,
-    ) -> SupervisedProcess:
-        """Start a program. Its descendants end with it, and it ends with the host.
-
-        `first`: as process 1 of its sandbox, if it has one. Such a program reaps all others, and protects itself from
-        them, as no other process remains that they could change for later calls.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Kill everything."""
-
-
 # An interpreter and its libraries, whatever the script does.
 _MIN_TOTAL_BYTES = 128 * 1024 * 1024
 
@@ -114,17 +72,22 @@ def to_process_limits(limits: HostLimits) -> Limits:
     )
 
 
-def build_skill_environment(registration: Registration, *, path: Sequence[str], home: str) -> dict[str, str]:
-    """The environment of all calls of a skill. The manifest can override all but `OPENSKILL_*`."""
-    root = {} if registration.allowed_root is None else {"OPENSKILL_ALLOWED_ROOT": str(registration.allowed_root)}
+def build_skill_environment(
+    registration: Registration, *, home: str, path: Sequence[str] = (), root: str = ""
+) -> dict[str, str]:
+    """The environment of all calls of a skill. The manifest can override all but `OPENSKILL_*`.
+
+    `root` is where the skill sees its `allowed_root`, by default at the usual path.
+    """
+    allowed = registration.allowed_root
     return {
-        "PATH": ":".join(path),
+        **({"PATH": ":".join(path)} if path else {}),
         "HOME": home,
         "LANG": "C.UTF-8",
         **registration.environment,
         "OPENSKILL_SKILL_ID": registration.id,
         "OPENSKILL_TIMEOUT_MS": str(registration.timeout_ms),
-        **root,
+        **({} if allowed is None else {"OPENSKILL_ALLOWED_ROOT": root or str(allowed)}),
     }
 
 
@@ -149,6 +112,7 @@ class LocalIsolation:
         """Always available."""
 
     def environment(self, registration: Registration) -> dict[str, str]:
+        """The environment of all calls of a skill."""
         if self._home is None:
             self._home = HostDirectory()
             self._python.link_in(_links(self._home))
@@ -164,12 +128,14 @@ class LocalIsolation:
         *,
         first: bool = False,
     ) -> SupervisedProcess:
+        """Start a program. Its descendants end with it, and it ends with the host."""
         del first
         limits = to_process_limits(registration.limits)
         launch = LaunchRequest(argv, env, str(self._directory), dict(enumerate(stdio)), limits=limits)
         return await self._supervisors.start(launch, to_rlimits(limits))
 
     async def close(self) -> None:
+        """Kill everything."""
         await self._supervisors.close()
         if self._home is not None:
             await asyncio.to_thread(self._home.remove)
@@ -186,7 +152,10 @@ _IDMAP_PROGRAM = PROGRAM.with_name("idmap.py")
 
 
 class SandboxIsolation:
-    """Sandboxed processes. They start in `directory`, of which they see only what they may."""
+    """Sandboxed processes. They start in `directory`, of which they see only what they may.
+
+    Processes are killed as a whole, so that each worker of a skill needs its own start: isolation is exclusive.
+    """
 
     isolation = Isolation.BUBBLEWRAP
     is_exclusive = True
@@ -202,7 +171,7 @@ class SandboxIsolation:
         self._proxies: set[asyncio.Task[None]] = set()
 
     async def check(self) -> None:
-        """See `SkillIsolation.check`: the self-test of the sandbox, once."""
+        """The self-test of the sandbox, once. Raises `ExecutorUnavailable` with advice."""
         if self._passed:
             return
         backend = SandboxBackend(search_path=self._settings.search_path, workspaces=self._workspaces)
@@ -225,6 +194,11 @@ class SandboxIsolation:
         *,
         first: bool = False,
     ) -> SupervisedProcess:
+        """Start a program like `LocalIsolation.start`; `first`: as process 1 of its sandbox.
+
+        Such a program reaps all others, and protects itself from them, as no other process remains that they could
+        change for later calls.
+        """
         tools = self._tools = self._tools or _find_tools(self._settings.search_path)
         shown = _find_mounts(registration)
         uid = self._get_uid(registration)
@@ -233,7 +207,9 @@ class SandboxIsolation:
         if uid is not None:
             # The user of the sandbox must be able to reach its /etc.
             self._workspaces.chmod(stat.S_IMODE(self._workspaces.stat().st_mode) | stat.S_IXOTH)
-        found = await self._get_supervisor(tools, shown, uid)
+        # Only a host that runs as root needs several.
+        key = tuple(shown.items()) if uid is not None else ()
+        found = await self._supervisors.get(key, lambda: self._start_supervisor(tools, shown, uid))
         limits = to_process_limits(registration.limits)
         command = build_command_line(
             bwrap=tools.bwrap,
@@ -285,21 +261,14 @@ class SandboxIsolation:
             self._uid.release()
             self._uid = None
 
-    async def _get_supervisor(
-        self, tools: SandboxTools, shown: "tuple[SandboxMount, ...]", uid: int | None
-    ) -> Supervisor:
-        # Only a host that runs as root needs several.
-        key = shown if uid is not None else ()
-        return await self._supervisors.get(key, lambda: self._start_supervisor(tools, key, uid))
-
-    def _start_supervisor(self, tools: SandboxTools, shown: "tuple[SandboxMount, ...]", uid: int | None) -> Supervisor:
+    def _start_supervisor(self, tools: SandboxTools, shown: Mapping[Path, bool], uid: int | None) -> Supervisor:
         argv = [sys.executable, "-I", "-S", str(PROGRAM)]
         if uid is not None:
-            of_root = [str(one.path) for one in shown if one.writable and one.path.stat().st_uid == 0]
+            of_root = [str(path) for path, writable in shown.items() if writable and path.stat().st_uid == 0]
             if of_root:
                 argv = [sys.executable, "-I", "-S", str(_IDMAP_PROGRAM), str(uid), json.dumps(of_root), *argv]
             ours = (PROGRAM.parent, self._workspaces / ETC_STORE_NAME, Path(tools.bwrap).parent, Path(sys.prefix))
-            argv = build_reach_command([*(one.path for one in shown), *ours, *tools.read_only], argv)
+            argv = build_reach_command([*shown, *ours, *tools.read_only], argv)
         helper = start_helper(argv, {})
         return Supervisor(helper.connection, helper)
 
@@ -315,24 +284,19 @@ class SandboxIsolation:
             if owner != 0:
                 return owner
         if self._uid is None:
-            pool = UidPool(self._workspaces / ".uids", *self._settings.sandbox_uids, self._is_workspace)
+            uids = self._settings.sandbox_uids
+            pool = UidPool(self._workspaces / ".uids", *uids, lambda name: (self._workspaces / name).is_dir())
             self._workspaces.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._uid = pool.claim(_OWNER)
         return self._uid.uid
 
-    def _is_workspace(self, name: str) -> bool:
-        return (self._workspaces / name).is_dir()
+
+SkillIsolation: TypeAlias = LocalIsolation | SandboxIsolation
+"""Starts processes of skills on this machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxMount:
-    """A directory that is mounted at its own path."""
-
-    path: Path
-    writable: bool = False
-
-
-def _find_mounts(registration: Registration) -> tuple[SandboxMount, ...]:
+def _find_mounts(registration: Registration) -> dict[Path, bool]:
+    """The directories that are mounted at their own paths, and whether they are writable."""
     found = {Path(registration.entry).parent: False}
     root = registration.allowed_root
     if root is not None:
@@ -341,16 +305,16 @@ def _find_mounts(registration: Registration) -> tuple[SandboxMount, ...]:
         elif registration.writable:
             raise ManifestFault("allowed_root", f"directory not found: {root}; create it, because the skill may write")
     # Nested directories come later and cover the outer ones.
-    return tuple(SandboxMount(path, found[path]) for path in sorted(found))
+    return dict(sorted(found.items()))
 
 
 def build_sandbox_options(
-    shown: Sequence[SandboxMount], directory: Path, env: Mapping[str, str], *, first: bool = False
+    shown: Mapping[Path, bool], directory: Path, env: Mapping[str, str], *, first: bool = False
 ) -> list[str]:
-    """The options of `bwrap` for one skill; `first`: the program is process 1 of the sandbox."""
+    """The options of `bwrap` for one skill; `shown` are directories, and whether they are writable."""
     options: list[str] = []
-    for one in shown:
-        options += ["--bind" if one.writable else "--ro-bind", os.path.realpath(one.path), str(one.path)]
+    for path, writable in shown.items():
+        options += ["--bind" if writable else "--ro-bind", os.path.realpath(path), str(path)]
     options += ["--dir", str(directory), "--remount-ro", "/", "--chdir", str(directory)]
     options += ["--seccomp", str(FILTER), "--new-session", *(["--as-pid-1"] if first else [])]
     for name, value in env.items():

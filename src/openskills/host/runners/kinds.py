@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
 from openskills.host.model import ManifestFault
@@ -86,6 +87,14 @@ RUNNER_KINDS: Mapping[str, RunnerKind] = {
         is_entry=_is_callable,
     ),
 }
+
+ENTRY_POINT_GROUP = "openskills.runners"
+
+
+def find_installed_kinds() -> tuple[str, ...]:
+    """The kinds that installed packages add (see `table.py`). Slow."""
+    return tuple(sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP)}))
+
 
 _ISOLATIONS = {"sandbox": "bubblewrap", "local": "none"}
 

@@ -71,32 +71,21 @@ def parse_failure(error: object) -> Failure:
         said = error if isinstance(error, str) and error else _DEFAULT_MESSAGE
         return Failure(INTERNAL_ERROR, said[:_MAX_MESSAGE_LENGTH], {"reason": SkillError.reason})
     told = cast("Mapping[str, Any]", error)
-    details = _read_details(told.get("details"))
-    code = told.get("code")
+    given, code = told.get("details"), told.get("code")
+    details = dict(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else {}
+    if given is not None and not isinstance(given, Mapping):
+        details["value"] = given
     number, reason = _parse_code(code)
+    status = number or INTERNAL_ERROR
     if number is None:
         details["original_code"] = code
     # The reason of the skill is preferred to the table, but not to its own code.
-    details["reason"] = (
-        reason or _read_reason(details) or _REASONS_BY_CODE.get(number or INTERNAL_ERROR) or _default_reason(number)
-    )
-    return Failure(number or INTERNAL_ERROR, _read_message(told), details)
-
-
-def _read_details(found: object) -> dict[str, Any]:
-    if isinstance(found, Mapping):
-        return dict(cast("Mapping[str, Any]", found))
-    return {} if found is None else {"value": found}
-
-
-def _read_reason(details: Mapping[str, Any]) -> str | None:
-    found = details.get("reason")
-    return found if isinstance(found, str) and found else None
-
-
-def _read_message(told: Mapping[str, Any]) -> str:
-    found = told.get("message")
-    return found[:_MAX_MESSAGE_LENGTH] if isinstance(found, str) and found else _DEFAULT_MESSAGE
+    default = SkillError.reason if status >= INTERNAL_ERROR else "INVALID_ARGUMENT"
+    named, message = details.get("reason"), told.get("message")
+    said = named if isinstance(named, str) else None
+    details["reason"] = reason or said or _REASONS_BY_CODE.get(status, default)
+    message = message if isinstance(message, str) and message else _DEFAULT_MESSAGE
+    return Failure(status, message[:_MAX_MESSAGE_LENGTH], details)
 
 
 def _parse_code(code: object) -> tuple[int | None, str | None]:
@@ -115,10 +104,6 @@ def _parse_code(code: object) -> tuple[int | None, str | None]:
 
 def _is_status(number: float) -> bool:
     return math.isfinite(number) and _MIN_STATUS <= number <= _MAX_STATUS and number == int(number)
-
-
-def _default_reason(number: int | None) -> str:
-    return SkillError.reason if number is None or number >= INTERNAL_ERROR else "INVALID_ARGUMENT"
 
 
 _MAX_EXCERPT = 2000

@@ -7,15 +7,16 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import orjson
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument, LimitExceeded
 from openskills.executors.bubblewrap.profile import create_memory_file
+from openskills.executors.process import PipeReader
 from openskills.executors.spec import Isolation
 from openskills.executors.supervisor import ExitStatus, SupervisedProcess
 from openskills.executors.watchdog import CallWatch, watch
@@ -30,7 +31,6 @@ from openskills.host.runners.isolation import (
 from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome, to_exit_code
 
 STDERR_BYTES = 256 * 1024
-_CHUNK = 64 * 1024
 _KILL_TIMEOUT = 5.0
 
 
@@ -39,39 +39,25 @@ class _SkillOutputPipe:
 
     def __init__(self, name: str, descriptor: int, max_bytes: int, on_output: OutputCallback | None) -> None:
         os.set_blocking(descriptor, False)
-        self._name, self._descriptor, self._max_bytes, self._on_output = name, descriptor, max_bytes, on_output
-        self._loop = asyncio.get_running_loop()
+        self._name, self._max_bytes, self._on_output = name, max_bytes, on_output
         self.data = bytearray()
         self.count = 0
         self.full = asyncio.Event()
-        self._loop.add_reader(descriptor, self.read)
+        self._reader = PipeReader(descriptor, self._add)
 
-    def read(self) -> None:
-        while self._descriptor >= 0:
-            try:
-                data = os.read(self._descriptor, _CHUNK)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""
-            if not data:
-                self.close()
-                return
-            kept = data[: max(self._max_bytes - self.count, 0)]
-            self.count += len(data)
-            self.data += kept
-            if kept and self._on_output is not None:
-                self._on_output(self._name, kept)
-            if self.count > self._max_bytes:
-                self.full.set()
-                return
+    def _add(self, data: bytes) -> bool:
+        kept = data[: max(self._max_bytes - self.count, 0)]
+        self.count += len(data)
+        self.data += kept
+        if kept and self._on_output is not None:
+            self._on_output(self._name, kept)
+        if self.count > self._max_bytes:
+            self.full.set()
+        return self.full.is_set()
 
     def close(self) -> None:
-        """Close the pipe. Safe to call twice."""
-        if self._descriptor >= 0:
-            self._loop.remove_reader(self._descriptor)
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Read what is left, and close the pipe. Safe to call twice."""
+        self._reader.drain()
 
 
 async def run_cold(
@@ -89,12 +75,11 @@ async def run_cold(
     Raises `WorkerTimeout` at the deadline, `LimitExceeded` for too much memory, and errors of starting it. The program
     is dead when this returns or raises.
     """
-    stdout = stderr = None
-    with _SkillStdio(stdin) as theirs:
-        stdout = _SkillOutputPipe("stdout", theirs.stdout, registration.limits.output_bytes, on_output)
-        stderr = _SkillOutputPipe("stderr", theirs.stderr, STDERR_BYTES, on_output)
+    with _open_stdio(stdin) as (our_stdout, our_stderr, theirs):
+        stdout = _SkillOutputPipe("stdout", our_stdout, registration.limits.output_bytes, on_output)
+        stderr = _SkillOutputPipe("stderr", our_stderr, STDERR_BYTES, on_output)
         try:
-            kept = await place.start(registration, argv, env, theirs.stdio)
+            kept = await place.start(registration, argv, env, theirs)
         except BaseException:
             stdout.close()
             stderr.close()
@@ -108,18 +93,16 @@ async def run_cold(
         kept.signal(signal.SIGKILL)
 
     watching = CallWatch(lambda: watch(kept.pid, to_process_limits(registration.limits)), on_excess)
+    end = None
     try:
-        end = await _wait_for_exit(kept, stdout, deadline)
-        for stream in (stdout, stderr):
-            stream.read()
-    except TimeoutError:
-        for stream in (stdout, stderr):
-            stream.read()
-        raise WorkerTimeout(bytes(stdout.data), bytes(stderr.data)) from None
+        with suppress(TimeoutError):
+            end = await _wait_for_exit(kept, stdout, deadline)
     finally:
         watching.close()
         stdout.close()
         stderr.close()
+    if end is None:
+        raise WorkerTimeout(bytes(stdout.data), bytes(stderr.data))
     if exceeded:
         raise LimitExceeded(exceeded[0])
     if kept.excess:
@@ -155,40 +138,31 @@ async def _wait_for_exit(kept: SupervisedProcess, stdout: _SkillOutputPipe, dead
     except BaseException:
         kept.signal(signal.SIGKILL)
         with suppress(TimeoutError):
-            await asyncio.shield(_wait_until_gone(kept))
+            await asyncio.shield(asyncio.wait_for(kept.wait(), _KILL_TIMEOUT))
         raise
     finally:
         full.cancel()
         ending.cancel()
 
 
-async def _wait_until_gone(kept: SupervisedProcess) -> None:
-    async with asyncio.timeout(_KILL_TIMEOUT):
-        await kept.wait()
-
-
-class _SkillStdio:
-    """Two pipes and a file in memory. On exit the child's ends are closed; ours belong to the streams."""
-
-    def __init__(self, stdin: bytes) -> None:
-        self._stdin = stdin
-
-    def __enter__(self) -> "_SkillStdio":
-        opened: list[int] = []
-        try:
-            opened += os.pipe2(os.O_CLOEXEC)
-            opened += os.pipe2(os.O_CLOEXEC)
-            opened.append(create_memory_file(self._stdin))
-        except BaseException:
-            for descriptor in opened:
-                os.close(descriptor)
-            raise
-        self.stdout, their_stdout, self.stderr, their_stderr, stdin = opened
-        self.stdio = (stdin, their_stdout, their_stderr)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for descriptor in self.stdio:
+@contextmanager
+def _open_stdio(stdin: bytes) -> Generator[tuple[int, int, tuple[int, int, int]]]:
+    """Two pipes and a file in memory: our ends of stdout and stderr, and the child's three, which are closed here."""
+    opened: list[int] = []
+    try:
+        opened += os.pipe2(os.O_CLOEXEC)
+        opened += os.pipe2(os.O_CLOEXEC)
+        opened.append(create_memory_file(stdin))
+    except BaseException:
+        for descriptor in opened:
+            os.close(descriptor)
+        raise
+    stdout, their_stdout, stderr, their_stderr, their_stdin = opened
+    theirs = (their_stdin, their_stdout, their_stderr)
+    try:
+        yield stdout, stderr, theirs
+    finally:
+        for descriptor in theirs:
             os.close(descriptor)
 
 
@@ -209,6 +183,27 @@ def encode_call_input(input: Mapping[str, Any]) -> bytes:  # noqa: A002 - the wo
         return json.dumps({"input": dict(input)}).encode()
 
 
+ProgramRun: TypeAlias = Callable[[OutputCallback | None, Callable[[], object]], Awaitable[WorkerResult]]
+"""Runs a program, with functions for its output and for when it has been started."""
+
+
+async def perform_call(registration: Registration, call: Call, notes: Mapping[str, Any], work: ProgramRun) -> Outcome:
+    """The outcome of a call that a program serves; its lines go to the listener."""
+    lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
+    try:
+        ended = await work(None if lines is None else lines.write, partial(call.mark, "script"))
+        call.mark("collect")
+    except WorkerTimeout as late:
+        written = RawSkillOutput(late.stdout, late.stderr, secrets=call.secrets, notes={**notes})
+        return timeout_outcome(registration.timeout_ms, written)
+    finally:
+        if lines is not None:
+            lines.flush()
+    limit = registration.limits.output_bytes if ended.cut else None
+    known = {**notes, "memory_bytes": ended.memory_kib * 1024}
+    return outcome_from_output(RawSkillOutput(ended.stdout, ended.stderr, ended.returncode, limit, call.secrets, known))
+
+
 class SkillSlots:
     """Limits the concurrent calls of each skill: to the limit of its manifest, or else to `concurrency`."""
 
@@ -216,12 +211,22 @@ class SkillSlots:
         self._concurrency = concurrency
         self._found: dict[str, tuple[int, asyncio.Semaphore]] = {}
 
-    def get(self, registration: Registration) -> asyncio.Semaphore:
+    @asynccontextmanager
+    async def hold(self, registration: Registration, deadline: float) -> AsyncGenerator[None]:
+        """Hold a slot while the block runs. Raises `WorkerTimeout` if none is free by the deadline."""
         limit = registration.limits.concurrency or self._concurrency
         found = self._found.get(registration.id)
         if found is None or found[0] != limit:
             found = self._found[registration.id] = (limit, asyncio.Semaphore(limit))
-        return found[1]
+        try:
+            async with asyncio.timeout_at(deadline):
+                await found[1].acquire()
+        except TimeoutError:
+            raise WorkerTimeout from None
+        try:
+            yield
+        finally:
+            found[1].release()
 
     def forget(self, skill_id: str) -> None:
         self._found.pop(skill_id, None)
@@ -245,48 +250,22 @@ class ExecRunner:
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
         place = await self._places.get(registration)
-        try:
-            async with asyncio.timeout_at(call.deadline):
-                turn = self._slots.get(registration)
-                await turn.acquire()
-        except TimeoutError:
-            return timeout_outcome(registration.timeout_ms, RawSkillOutput(b"", notes=_build_notes(place)))
-        try:
-            return await self._run(place, registration, call)
-        finally:
-            turn.release()
+
+        async def work(on_output: OutputCallback | None, on_start: Callable[[], object]) -> WorkerResult:
+            async with self._slots.hold(registration, call.deadline):
+                argv = (registration.entry, *read_arguments(registration))
+                env = {**place.environment(registration), **build_call_environment(call)}
+                stdin = encode_call_input(call.input)
+                call.mark("sandbox")
+                try:
+                    return await run_cold(place, registration, argv, env, stdin, call.deadline, on_output, on_start)
+                except InvalidArgument as error:
+                    raise ManifestFault("entry", error.message) from None
+
+        return await perform_call(registration, call, {"isolation": str(place.isolation)}, work)
 
     async def forget(self, skill_id: str) -> None:
         self._slots.forget(skill_id)
 
     async def close(self) -> None:
         """See `SkillRunner.close`. Nothing to close."""
-
-    async def _run(self, place: SkillIsolation, registration: Registration, call: Call) -> Outcome:
-        argv = (registration.entry, *read_arguments(registration))
-        env = {**place.environment(registration), **build_call_environment(call)}
-        stdin = encode_call_input(call.input)
-        lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
-        on_output = None if lines is None else lines.write
-        try:
-            call.mark("sandbox")
-            on_start = partial(call.mark, "script")
-            ended = await run_cold(place, registration, argv, env, stdin, call.deadline, on_output, on_start)
-            call.mark("collect")
-        except InvalidArgument as error:
-            raise ManifestFault("entry", error.message) from None
-        except WorkerTimeout as late:
-            written = RawSkillOutput(late.stdout, late.stderr, secrets=call.secrets, notes=_build_notes(place))
-            return timeout_outcome(registration.timeout_ms, written)
-        finally:
-            if lines is not None:
-                lines.flush()
-        limit = registration.limits.output_bytes if ended.cut else None
-        notes = {**_build_notes(place), "memory_bytes": ended.memory_kib * 1024}
-        return outcome_from_output(
-            RawSkillOutput(ended.stdout, ended.stderr, ended.returncode, limit, call.secrets, notes)
-        )
-
-
-def _build_notes(place: SkillIsolation) -> dict[str, Any]:
-    return {"isolation": str(place.isolation)}

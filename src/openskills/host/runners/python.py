@@ -8,9 +8,8 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
@@ -19,8 +18,10 @@ from openskills.executors.warm import is_module_name
 from openskills.executors.zygote import (
     ForkServer,
     ForkServerConfig,
+    OutputCallback,
     WarmStartUnsupported,
     WorkerPool,
+    WorkerResult,
     WorkerTimeout,
     encode_call,
 )
@@ -31,8 +32,7 @@ from openskills.host.runners.isolation import (
     build_call_environment,
     to_process_limits,
 )
-from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome
-from openskills.host.runners.program import STDERR_BYTES, encode_call_input, read_arguments, run_cold
+from openskills.host.runners.program import STDERR_BYTES, encode_call_input, perform_call, read_arguments, run_cold
 
 _ALWAYS_PRELOADED = ("json", "re")
 _SKILLKIT = "openskills.skillkit"
@@ -121,13 +121,15 @@ class PythonRunner:
         for skill_id in list(self._skills):
             await self.forget(skill_id)
         retiring = dict(self._retiring)
-        await asyncio.gather(*(served.close() for served in retiring.values()), *retiring)
+        await asyncio.gather(*(served.pool.close() for served in retiring.values()), *retiring)
 
     async def _get_skill(self, registration: Registration) -> "_PythonSkill":
         """What serves this registration: kept if it is the newest, else only for this call."""
         place = await self._places.get(registration)
-        python = find_interpreter(registration)
-        path = await self._get_search_path(python, place, registration)
+        python = str(registration.options.get("python") or sys.executable)
+        path = self._paths.get((python, place.isolation))
+        if path is None:
+            path = self._paths[python, place.isolation] = await read_search_path(python, place, registration)
         known = self._skills.get(registration.id)
         if known is not None and known.registration == registration:
             return known
@@ -142,21 +144,9 @@ class PythonRunner:
         return found
 
     def _retire(self, served: "_PythonSkill") -> None:
-        task = asyncio.get_running_loop().create_task(served.retire())
+        task = asyncio.get_running_loop().create_task(served.pool.retire())
         self._retiring[task] = served
         task.add_done_callback(self._retiring.pop)
-
-    async def _get_search_path(self, python: str, place: SkillIsolation, registration: Registration) -> tuple[str, ...]:
-        key = (python, place.isolation)
-        if key not in self._paths:
-            self._paths[key] = await read_search_path(python, place, registration)
-        return self._paths[key]
-
-
-def find_interpreter(registration: Registration) -> str:
-    """The interpreter of a skill: `python` of its manifest, or ours."""
-    chosen = registration.options.get("python")
-    return str(chosen) if chosen else sys.executable
 
 
 async def read_search_path(python: str, place: SkillIsolation, registration: Registration) -> tuple[str, ...]:
@@ -197,10 +187,8 @@ class _PythonSkill:
         self._path = path
         self._environment = place.environment(registration)
         self._notes: dict[str, Any] = {"isolation": str(place.isolation)}
-        self._cold_because = (
-            "" if registration.warm is not SkillStartMethod.SPAWN and sys.platform == "linux" else "it says so"
-        )
-        self._pool = WorkerPool(
+        self._starts_cold = registration.warm is SkillStartMethod.SPAWN or sys.platform != "linux"
+        self.pool = WorkerPool(
             self._start_fork_server,
             max_workers=concurrency,
             limits=to_process_limits(registration.limits),
@@ -214,57 +202,35 @@ class _PythonSkill:
         """Start an interpreter; raises `SkillError`."""
         if not os.path.isfile(self.registration.entry):
             raise ManifestFault("entry", f"file not found: {self.registration.entry}; correct it in the manifest")
-        if not self._cold_because:
+        if not self._starts_cold:
             try:
-                await self._pool.prepare()
+                await self.pool.prepare()
             except WarmStartUnsupported as error:
                 self._disable_warm_start(error)
 
     async def invoke(self, call: Call) -> Outcome:
         stdin = encode_call_input(call.input)
-        lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
-        on_output = None if lines is None else lines.write
-        on_start = partial(call.mark, "script")
-        call.mark("sandbox")
-        if self._lacks_root and not self._is_root_missing():
-            # Sandboxes that were started before its directory was created cannot see it.
-            self._lacks_root = False
-            self._pool.renew()
-        try:
-            ended = None
-            if not self._cold_because:
-                message = _encode_message(stdin, call)
+
+        async def work(on_output: OutputCallback | None, on_start: Callable[[], object]) -> WorkerResult:
+            call.mark("sandbox")
+            if self._lacks_root and not self._is_root_missing():
+                # Sandboxes that were started before its directory was created cannot see it.
+                self._lacks_root = False
+                self.pool.renew()
+            if not self._starts_cold:
                 try:
-                    ended = await self._pool.call(message, call.deadline, on_output, on_start)
+                    ended = await self.pool.call(_encode_message(stdin, call), call.deadline, on_output, on_start)
                 except WarmStartUnsupported as error:
                     self._disable_warm_start(error)
-            if ended is None:
-                argv = (self._python, self.registration.entry, *read_arguments(self.registration))
-                env = {**self._environment, **build_call_environment(call)}
-                where = (self._place, self.registration)
-                ended = await run_cold(*where, argv, env, stdin, call.deadline, on_output, on_start)
-            call.mark("collect")
-        except WorkerTimeout as late:
-            written = RawSkillOutput(late.stdout, late.stderr, secrets=call.secrets, notes=self._notes)
-            return timeout_outcome(self.registration.timeout_ms, written)
-        finally:
-            if lines is not None:
-                lines.flush()
-        if ended.imported:
-            self._learn(ended.imported)
-        limit = self.registration.limits.output_bytes if ended.cut else None
-        notes = {**self._notes, "memory_bytes": ended.memory_kib * 1024}
-        return outcome_from_output(
-            RawSkillOutput(ended.stdout, ended.stderr, ended.returncode, limit, call.secrets, notes)
-        )
+                else:
+                    self._learn(ended.imported)
+                    return ended
+            argv = (self._python, self.registration.entry, *read_arguments(self.registration))
+            env = {**self._environment, **build_call_environment(call)}
+            where = (self._place, self.registration)
+            return await run_cold(*where, argv, env, stdin, call.deadline, on_output, on_start)
 
-    async def retire(self) -> None:
-        """Close the pool after running calls."""
-        await self._pool.retire()
-
-    async def close(self) -> None:
-        """Close the pool and kill running calls."""
-        await self._pool.close()
+        return await perform_call(self.registration, call, self._notes, work)
 
     def _learn(self, imported: Sequence[str]) -> None:
         """Preload what a call had to import."""
@@ -272,15 +238,15 @@ class _PythonSkill:
         if new and self._lessons < _MAX_REFRESHES:
             self._lessons += 1
             self._learned += new
-            self._pool.refresh()
+            self.pool.refresh()
 
     def _is_root_missing(self) -> bool:
         root = self.registration.allowed_root
         return root is not None and not root.is_dir()
 
     def _disable_warm_start(self, error: WarmStartUnsupported) -> None:
-        self._cold_because = str(error)
-        self._notes = {**self._notes, "cold_start": str(error)}
+        self._starts_cold = True
+        self._notes["cold_start"] = str(error)
 
     async def _start_fork_server(self) -> ForkServer:
         registration = self.registration

@@ -49,6 +49,7 @@ from openskills.executors.spec import (
     PackageEnvironment,
 )
 from openskills.executors.staging.outputs import OutputFile, OutputSpec
+from openskills.executors.zygote import WorkerTimeout
 from openskills.filesystem import remove_unused, replace_file
 from openskills.host.model import (
     Call,
@@ -319,7 +320,8 @@ class ScriptRunner:
                 await workspace.provide_packages(_get_script_path(registration), registration.packages)
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        argv = build_argv(_read_known_arguments(registration), call.input)
+        known = cast("Sequence[Mapping[str, str]]", registration.options.get("arguments", ()))
+        argv = build_argv([ScriptArgument(**one) for one in known], call.input)
         files = _read_files(call.input)
         stdin = call.input.get(STDIN) or ""
         if not isinstance(stdin, str):
@@ -327,16 +329,11 @@ class ScriptRunner:
         program = _find_program(registration, self._settings.search_path)
         words = (*program.command, *read_arguments(registration), *_insert_paths(argv, files))
         data = _encode("input.stdin", stdin)
-        slot = self._slots.get(registration)
         try:
-            async with asyncio.timeout_at(call.deadline):
-                await slot.acquire()
-        except TimeoutError:
+            async with self._slots.hold(registration, call.deadline):
+                return await self._run(registration, call, words, files, data)
+        except WorkerTimeout:
             return timeout_outcome(registration.timeout_ms, RawSkillOutput(b""))
-        try:
-            return await self._run(registration, call, words, files, data)
-        finally:
-            slot.release()
 
     async def forget(self, skill_id: str) -> None:
         self._slots.forget(skill_id)
@@ -362,7 +359,7 @@ class ScriptRunner:
         async with opened as workspace:
             packages = await workspace.provide_packages(_get_script_path(registration), registration.packages)
             for name, data in files.items():
-                await workspace.add_file(name, data)
+                await workspace.runner.workspace.write(f"{INPUTS}/{name}", data)
             request = RunRequest(
                 tuple(words),
                 skill=workspace.skill,
@@ -403,11 +400,6 @@ def _find_program(registration: Registration, search_path: str) -> ScriptProgram
     return found
 
 
-def _read_known_arguments(registration: Registration) -> list[ScriptArgument]:
-    found = cast("Sequence[Mapping[str, str]]", registration.options.get("arguments", ()))
-    return [ScriptArgument(**one) for one in found]
-
-
 def _build_limits(registration: Registration, deadline: float) -> Limits:
     timeout = max(deadline - asyncio.get_running_loop().time(), 0.001)
     limits = to_process_limits(registration.limits)
@@ -424,10 +416,6 @@ class ScriptWorkspace:
 
     skill: str
     runner: CommandRunner
-
-    async def add_file(self, name: str, data: bytes) -> None:
-        """Add an input file. Raises `InvalidArgument` or `ForbiddenPath` for an invalid name."""
-        await self.runner.workspace.write(f"{INPUTS}/{name}", data)
 
     async def provide_packages(self, script: str, wanted: PackageOptions) -> PackageEnvironment:
         """Find or install the packages of a script."""
@@ -546,7 +534,7 @@ HELP_SECONDS = 5.0
 _HELP_AT_ONCE = 4
 _FAILURE_SECONDS = 600.0
 _KEPT_SECONDS = 30 * 24 * 3600.0
-_HELP_BYTES = 64 * 1024
+_HELP_LIMITS = Limits(timeout=HELP_SECONDS, processes=32, output_bytes=64 * 1024)
 _HELP_ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     # Wide, plain lines are easier to parse.
@@ -600,7 +588,8 @@ class HelpReader:
 
             async def ask(path: str, program: ScriptProgram) -> None:
                 async with slots, open_script_workspace(executor, self._settings, folder) as workspace:
-                    request = _build_help_request(program, workspace.skill)
+                    command = (*program.command, "--help")
+                    request = RunRequest(command, skill=workspace.skill, env=_HELP_ENVIRONMENT, limits=_HELP_LIMITS)
                     if packages != PackageOptions():
                         request = replace(request, packages=await workspace.provide_packages(path, packages))
                     found[path] = _to_help(await workspace.run(request))
@@ -627,11 +616,6 @@ class HelpReader:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         remove_unused(self._directory, after=_KEPT_SECONDS)
         replace_file(self._find_file(key, path), json.dumps(asdict(found)).encode())
-
-
-def _build_help_request(program: ScriptProgram, skill: str) -> RunRequest:
-    limits = Limits(timeout=HELP_SECONDS, processes=32, output_bytes=_HELP_BYTES)
-    return RunRequest((*program.command, "--help"), skill=skill, env=_HELP_ENVIRONMENT, limits=limits)
 
 
 def _to_help(result: RunResult) -> HelpText:

@@ -5,9 +5,7 @@ value a callable that takes the settings and returns a `SkillRunner`. Built-in k
 """
 
 import asyncio
-import importlib
 import os
-from collections.abc import Callable
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -16,10 +14,8 @@ from typing import cast
 from openskills.errors import ExecutorUnavailable
 from openskills.host.model import ManifestFault, Registration, SkillRunner
 from openskills.host.runners.isolation import IsolationProvider
-from openskills.host.runners.kinds import RUNNER_KINDS
+from openskills.host.runners.kinds import ENTRY_POINT_GROUP, RUNNER_KINDS, find_installed_kinds
 from openskills.settings import Settings
-
-ENTRY_POINT_GROUP = "openskills.runners"
 
 
 class Runners:
@@ -32,7 +28,6 @@ class Runners:
         self._settings = settings
         self._places = IsolationProvider(settings, directory or Path.cwd())
         self._runners: dict[str, SkillRunner] = {}
-        self._others: dict[str, EntryPoint] | None = None
 
     def get_runner(self, registration: Registration) -> SkillRunner:
         """The runner for a skill's kind; raises `ManifestFault` if there is none."""
@@ -49,23 +44,17 @@ class Runners:
 
     def _create(self, kind: str) -> SkillRunner:
         if (known := RUNNER_KINDS.get(kind)) is not None:
-            make = _import_object(known.runner)
+            make = EntryPoint(kind, known.runner, ENTRY_POINT_GROUP).load()
             concurrency = self._settings.host_concurrency or 2 * (os.cpu_count() or 1)
             runner = make(self._places, concurrency=concurrency) if known.isolated else make(self._settings)
             return cast("SkillRunner", runner)
-        if self._others is None:
-            self._others = {found.name: found for found in entry_points(group=ENTRY_POINT_GROUP)}
-        if kind not in self._others:
-            kinds = (*RUNNER_KINDS, *self._others)
+        found = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=kind)), None)
+        if found is None:
+            kinds = (*RUNNER_KINDS, *find_installed_kinds())
             near = get_close_matches(kind, kinds, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(sorted(kinds))}"
             raise ManifestFault("type", f"unknown kind {kind!r}; {hint}")
-        return load_foreign_runner(self._others[kind], self._settings)
-
-
-def _import_object(dotted: str) -> Callable[..., object]:
-    module, _, name = dotted.partition(":")
-    return cast("Callable[..., object]", getattr(importlib.import_module(module), name))
+        return load_foreign_runner(found, self._settings)
 
 
 def load_foreign_runner(found: EntryPoint, settings: Settings) -> SkillRunner:

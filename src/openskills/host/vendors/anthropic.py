@@ -33,7 +33,6 @@ _MIN_EXPIRY, _MAX_EXPIRY = 3600, 7_776_000
 class AnthropicDialect:
     """Answers for a client of Anthropic. `betas` is the header `anthropic-beta`."""
 
-    name = "anthropic"
     request_id_header = b"request-id"
     has_default_version = False
 
@@ -80,26 +79,15 @@ class AnthropicDialect:
             "downloadable": True,
         }
 
-    def build_deleted_skill(self, skill: StoredSkill) -> dict[str, Any]:
-        return {"id": skill.id, "type": "skill_deleted"}
-
-    def build_deleted_version(self, version: StoredVersion) -> dict[str, Any]:
-        # The beta names a version by its number.
-        return {"id": version.id if self.is_current else str(version.number), "type": "skill_version_deleted"}
-
-    def build_deleted_file(self, file: StoredFile) -> dict[str, Any]:
-        return {"id": file.id, "type": "file_deleted"}
+    def build_deleted(self, item: StoredSkill | StoredVersion | StoredFile) -> dict[str, Any]:
+        if isinstance(item, StoredVersion):
+            # The beta names a version by its number.
+            return {"id": item.id if self.is_current else str(item.number), "type": "skill_version_deleted"}
+        return {"id": item.id, "type": "skill_deleted" if isinstance(item, StoredSkill) else "file_deleted"}
 
     def build_page(self, items: Sequence[Mapping[str, Any]], *, has_more: bool) -> dict[str, Any]:
-        last = items[-1]["id"] if items else None
-        first = items[0]["id"] if items else None
-        return {
-            "data": list(items),
-            "has_more": has_more,
-            "next_page": f"page_{last}" if has_more else None,
-            "first_id": first,
-            "last_id": last,
-        }
+        page = build_page(items, has_more=has_more)
+        return {**page, "next_page": f"page_{page['last_id']}" if has_more else None}
 
     def read_page(self, query: Mapping[str, str]) -> ListPage:
         """`limit`, and `page` or, for the files of the beta, `after_id`. Raises `InvalidArgument`."""
@@ -116,6 +104,12 @@ class AnthropicDialect:
         if failure.details.get("reason") == "NAME_TAKEN":
             error["details"] = {"error_code": "skill_name_taken", "skill_id": failure.details.get("skill_id")}
         return {"type": "error", "error": error, "request_id": trace.id}
+
+
+def build_page(items: Sequence[Mapping[str, Any]], *, has_more: bool) -> dict[str, Any]:
+    """A part of a list, as both vendors have it."""
+    first, last = (items[0]["id"], items[-1]["id"]) if items else (None, None)
+    return {"data": list(items), "first_id": first, "last_id": last, "has_more": has_more}
 
 
 def read_limit(query: Mapping[str, str], maximum: int) -> int:

@@ -55,13 +55,6 @@ _MAX_IDS = 100
 _PURPOSES = ("assistants", "assistants_output", "batch", "batch_output", "fine-tune", "fine-tune-results", "vision")
 
 
-def select_dialect(exchange: HttpExchange) -> Dialect:
-    """The dialect of a request."""
-    if b"anthropic-version" in exchange.headers:
-        return AnthropicDialect(exchange.header(b"anthropic-beta") or "")
-    return OpenaiDialect()
-
-
 class VendorApi:
     """Everything below `/v1`. Belongs to one host."""
 
@@ -71,7 +64,8 @@ class VendorApi:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; errors are in the dialect of the caller."""
         exchange = HttpExchange(scope, receive, send)
-        dialect = select_dialect(exchange)
+        betas = exchange.header(b"anthropic-beta") or ""
+        dialect = AnthropicDialect(betas) if b"anthropic-version" in exchange.headers else OpenaiDialect()
         with suppress(ClientDisconnect):
             try:
                 answer = await self._handle(exchange, dialect)
@@ -279,7 +273,7 @@ class VendorRequest:
         with_versions = self._dialect.is_current
         removed = await self._store.remove_skill(self._access, self._words[1], with_versions=with_versions)
         await self._publish()
-        return self._respond(self._dialect.build_deleted_skill(removed))
+        return self._respond(self._dialect.build_deleted(removed))
 
     async def _list_versions(self) -> HttpResponse:
         page = self._dialect.read_page(self._exchange.read_query())
@@ -295,7 +289,7 @@ class VendorRequest:
         may_be_last = not self._dialect.is_current
         removed = await self._store.remove_version(self._access, skill_id, version, may_be_last=may_be_last)
         await self._publish()
-        return self._respond(self._dialect.build_deleted_version(removed))
+        return self._respond(self._dialect.build_deleted(removed))
 
     async def _send_skill(self, version: str) -> None:
         found = await self._store.get_version(self._access, self._words[1], version)
@@ -357,7 +351,7 @@ class VendorRequest:
 
     async def _delete_file(self) -> HttpResponse:
         removed = await self._store.remove_file(self._access, self._words[1])
-        return self._respond(self._dialect.build_deleted_file(removed))
+        return self._respond(self._dialect.build_deleted(removed))
 
     async def _download_file(self) -> None:
         file = await self._store.get_file(self._access, self._words[1])

@@ -7,7 +7,7 @@ from openskills.errors import InvalidArgument
 from openskills.host.http import Trace
 from openskills.host.model import Failure
 from openskills.host.skills import SHARED, ListPage, StoredFile, StoredSkill, StoredVersion
-from openskills.host.vendors.anthropic import read_integer, read_limit
+from openskills.host.vendors.anthropic import build_page, read_integer, read_limit
 from openskills.host.vendors.uploads import MultipartUpload
 
 _MAX_LIMIT = 100
@@ -18,7 +18,6 @@ _MIN_EXPIRY, _MAX_EXPIRY = 3600, 2_592_000
 class OpenaiDialect:
     """Answers for a client of OpenAI."""
 
-    name = "openai"
     request_id_header = b"x-request-id"
     has_default_version = True
     is_current = True
@@ -59,23 +58,13 @@ class OpenaiDialect:
             "expires_at": None if file.expires is None else int(file.expires),
         }
 
-    def build_deleted_skill(self, skill: StoredSkill) -> dict[str, Any]:
-        return {"id": skill.id, "object": "skill.deleted", "deleted": True}
-
-    def build_deleted_version(self, version: StoredVersion) -> dict[str, Any]:
-        return {"id": version.id, "object": "skill.version.deleted", "deleted": True, "version": str(version.number)}
-
-    def build_deleted_file(self, file: StoredFile) -> dict[str, Any]:
-        return {"id": file.id, "object": "file", "deleted": True}
+    def build_deleted(self, item: StoredSkill | StoredVersion | StoredFile) -> dict[str, Any]:
+        kinds = {StoredSkill: "skill.deleted", StoredVersion: "skill.version.deleted", StoredFile: "file"}
+        found: dict[str, Any] = {"id": item.id, "object": kinds[type(item)], "deleted": True}
+        return {**found, "version": str(item.number)} if isinstance(item, StoredVersion) else found
 
     def build_page(self, items: Sequence[Mapping[str, Any]], *, has_more: bool) -> dict[str, Any]:
-        return {
-            "object": "list",
-            "data": list(items),
-            "first_id": items[0]["id"] if items else None,
-            "last_id": items[-1]["id"] if items else None,
-            "has_more": has_more,
-        }
+        return {"object": "list", **build_page(items, has_more=has_more)}
 
     def read_page(self, query: Mapping[str, str]) -> ListPage:
         """`limit`, `after` and `order`. Raises `InvalidArgument`."""

@@ -53,7 +53,6 @@ class FormFile:
 
     field: str
     name: str
-    mime_type: str
     path: Path
     size: int = 0
 
@@ -189,9 +188,8 @@ class _FormReader:
             self._field, self._text = None if name == _ECHO else name, b""
             return
         name = name.removesuffix("[]")
-        mime_type = _decode(self._headers.get("content-type", b"")).strip()[:200]
         path = self._directory / f"part-{self._parts}"
-        self._form.files.append(FormFile(name, _decode(filename), mime_type, path))
+        self._form.files.append(FormFile(name, _decode(filename), path))
         self._file = path.open("xb")
 
     def _add_data(self, data: bytes, start: int, end: int) -> None:
