@@ -187,8 +187,9 @@ def _become_worker(config: pytest.Config, number: int, connection: Any) -> None:
     plugins: Any = config.pluginmanager
     cast("Any", config).workerinput = {"workerid": f"gw{number}"}
     plugins.unregister(name="terminalreporter")
+    # The files for output so far stay open, because imported modules may refer to them.
     capture = plugins.getplugin("capturemanager")
-    capture.stop_global_capturing()
+    capture.previous, capture._global_capturing = capture._global_capturing, None
     capture.start_global_capturing()
     base = cast("Any", config)._tmp_path_factory.getbasetemp()
     cast("Any", config.option).basetemp = str(base / f"w{os.getpid()}")
