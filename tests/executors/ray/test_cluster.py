@@ -738,7 +738,11 @@ async def test_a_node_that_cannot_isolate_gets_no_work_and_says_why(nodes: RayNo
             await executor.check()
             keys = [f"able-{number}" for number in range(4)]
             assert unable not in [(await executor.open(key)).node for key in keys]
-            (found,) = [node for node in (await executor.status())["nodes"] if node["node"] == unable]
+            found: dict[str, Any] | None = None
+            while found is None:
+                # Its agent may still be starting.
+                known = (await executor.status())["nodes"]
+                found = next((node for node in known if node["node"] == unable), None)
             assert refusing in found["reason"]
             assert (found["isolation"], found["stored_workspaces"]) == ("", 0)
 
