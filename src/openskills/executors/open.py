@@ -118,23 +118,18 @@ class FallbackExecutor:
         return self._chosen.name if self._chosen else self._name
 
     async def check(self) -> Isolation:
-        """See `Executor.check`."""
         return await (await self._choose()).check()
 
     async def snapshot(self, name: str, directory: Path) -> SkillSnapshot:
-        """See `Executor.snapshot`."""
         return await (await self._choose()).snapshot(name, directory)
 
     async def open(self, key: str) -> Workspace:
-        """See `Executor.open`."""
         return await (await self._choose()).open(key)
 
     async def remove(self, key: str) -> bool:
-        """See `Executor.remove`."""
         return await (await self._choose()).remove(key)
 
     async def close(self) -> None:
-        """See `Executor.close`."""
         if self._chosen is not None:
             await self._chosen.close()
 

@@ -377,7 +377,6 @@ class RayExecutor:
             return workspace
 
     async def remove(self, key: str) -> bool:
-        """See `Executor.remove`."""
         id_ = compute_workspace_id(key)
         async with self._locks.setdefault(id_, CrossLoopLock()):
             workspace = self._open.pop(id_, None)
