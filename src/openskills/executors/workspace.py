@@ -14,7 +14,7 @@ from pathlib import Path
 
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import Content
-from openskills.concurrency import CrossLoopLock, read_chunks, run_in_thread, shield_until_done
+from openskills.concurrency import AsyncCloseable, CrossLoopLock, read_chunks, run_in_thread, shield_until_done
 from openskills.errors import ExecutorUnavailable, LimitExceeded
 from openskills.executors.environment import build_environment
 from openskills.executors.files.tree import WorkspaceTree
@@ -239,7 +239,7 @@ SANDBOX_UIDS = (52000, 55999)
 
 
 @check_arguments
-class DirectoryExecutor:
+class DirectoryExecutor(AsyncCloseable):
     """Workspaces below a directory of this machine, run by one backend; implements `Executor`."""
 
     workspace_type = DirectoryWorkspace
@@ -331,12 +331,6 @@ class DirectoryExecutor:
             marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         marker.touch()
         return True
-
-    async def __aenter__(self) -> "DirectoryExecutor":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _open_workspace(self, key: str, isolation: Isolation) -> DirectoryWorkspace:
         def claim() -> Lease:
