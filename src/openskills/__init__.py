@@ -8,103 +8,71 @@ from typing import TYPE_CHECKING
 from openskills.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from openskills.agent.agent import Agent
-    from openskills.agent.runner import Runner
-    from openskills.catalog.catalog import Catalog
-    from openskills.catalog.skill import Resource, Skill
-    from openskills.catalog.validate import validate
-    from openskills.errors import (
-        CommandDenied,
-        ExecutorUnavailable,
-        ForbiddenPath,
-        InvalidArgument,
-        InvalidSkill,
-        LimitExceeded,
-        MissingExtra,
-        NotLoaded,
-        SkillError,
-        SourceUnavailable,
-        UnknownSkill,
-    )
-    from openskills.project import SkillGrants
-    from openskills.prompt.overview import Overview, overview
-    from openskills.runtime.options import SessionOptions
-    from openskills.runtime.runtime import SkillRuntime
-    from openskills.runtime.session import SkillSession
-    from openskills.settings import Settings
-    from openskills.skillmd.manifest import SkillManifest
-    from openskills.skillmd.parse import parse
-    from openskills.skillmd.problem import Problem, Severity
-    from openskills.tools.tool import ToolResult
-    from openskills.version import __version__
+    from openskills.agent.agent import Agent as Agent
+    from openskills.agent.runner import Runner as Runner
+    from openskills.catalog.catalog import Catalog as Catalog
+    from openskills.catalog.skill import Resource as Resource
+    from openskills.catalog.skill import Skill as Skill
+    from openskills.catalog.validate import validate as validate
+    from openskills.errors import CommandDenied as CommandDenied
+    from openskills.errors import ExecutorUnavailable as ExecutorUnavailable
+    from openskills.errors import ForbiddenPath as ForbiddenPath
+    from openskills.errors import InvalidArgument as InvalidArgument
+    from openskills.errors import InvalidSkill as InvalidSkill
+    from openskills.errors import LimitExceeded as LimitExceeded
+    from openskills.errors import MissingExtra as MissingExtra
+    from openskills.errors import NotLoaded as NotLoaded
+    from openskills.errors import SkillError as SkillError
+    from openskills.errors import SourceUnavailable as SourceUnavailable
+    from openskills.errors import UnknownSkill as UnknownSkill
+    from openskills.project import SkillGrants as SkillGrants
+    from openskills.prompt.overview import Overview as Overview
+    from openskills.prompt.overview import overview as overview
+    from openskills.runtime.options import SessionOptions as SessionOptions
+    from openskills.runtime.runtime import SkillRuntime as SkillRuntime
+    from openskills.runtime.session import SkillSession as SkillSession
+    from openskills.settings import Settings as Settings
+    from openskills.skillmd.manifest import SkillManifest as SkillManifest
+    from openskills.skillmd.parse import parse as parse
+    from openskills.skillmd.problem import Problem as Problem
+    from openskills.skillmd.problem import Severity as Severity
+    from openskills.tools.tool import ToolResult as ToolResult
+    from openskills.version import __version__ as __version__
 
+    __all__: list[str]
 
-__all__ = [
-    "Agent",
-    "Catalog",
-    "CommandDenied",
-    "ExecutorUnavailable",
-    "ForbiddenPath",
-    "InvalidArgument",
-    "InvalidSkill",
-    "LimitExceeded",
-    "MissingExtra",
-    "NotLoaded",
-    "Overview",
-    "Problem",
-    "Resource",
-    "Runner",
-    "SessionOptions",
-    "Settings",
-    "Severity",
-    "Skill",
-    "SkillError",
-    "SkillGrants",
-    "SkillManifest",
-    "SkillRuntime",
-    "SkillSession",
-    "SourceUnavailable",
-    "ToolResult",
-    "UnknownSkill",
-    "__version__",
-    "overview",
-    "parse",
-    "validate",
-]
-
-_HOME = {
-    "Agent": "agent.agent",
-    "Catalog": "catalog.catalog",
-    "CommandDenied": "errors",
-    "ExecutorUnavailable": "errors",
-    "ForbiddenPath": "errors",
-    "InvalidArgument": "errors",
-    "InvalidSkill": "errors",
-    "LimitExceeded": "errors",
-    "MissingExtra": "errors",
-    "NotLoaded": "errors",
-    "Overview": "prompt.overview",
-    "Problem": "skillmd.problem",
-    "Resource": "catalog.skill",
-    "Runner": "agent.runner",
-    "SessionOptions": "runtime.options",
-    "Settings": "settings",
-    "Severity": "skillmd.problem",
-    "Skill": "catalog.skill",
-    "SkillError": "errors",
-    "SkillGrants": "project",
-    "SkillManifest": "skillmd.manifest",
-    "SkillRuntime": "runtime.runtime",
-    "SkillSession": "runtime.session",
-    "SourceUnavailable": "errors",
-    "ToolResult": "tools.tool",
-    "UnknownSkill": "errors",
-    "__version__": "version",
-    "overview": "prompt.overview",
-    "parse": "skillmd.parse",
-    "validate": "catalog.validate",
+_MODULES = {
+    "agent.agent": ("Agent",),
+    "agent.runner": ("Runner",),
+    "catalog.catalog": ("Catalog",),
+    "catalog.skill": ("Resource", "Skill"),
+    "catalog.validate": ("validate",),
+    "errors": (
+        "CommandDenied",
+        "ExecutorUnavailable",
+        "ForbiddenPath",
+        "InvalidArgument",
+        "InvalidSkill",
+        "LimitExceeded",
+        "MissingExtra",
+        "NotLoaded",
+        "SkillError",
+        "SourceUnavailable",
+        "UnknownSkill",
+    ),
+    "project": ("SkillGrants",),
+    "prompt.overview": ("Overview", "overview"),
+    "runtime.options": ("SessionOptions",),
+    "runtime.runtime": ("SkillRuntime",),
+    "runtime.session": ("SkillSession",),
+    "settings": ("Settings",),
+    "skillmd.manifest": ("SkillManifest",),
+    "skillmd.parse": ("parse",),
+    "skillmd.problem": ("Problem", "Severity"),
+    "tools.tool": ("ToolResult",),
+    "version": ("__version__",),
 }
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_exports(__name__, _HOME)
+    __all__, __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
-from openskills.errors import InvalidArgument
+from openskills.errors import InvalidArgument, shorten
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TEXT = (str, bytes, bytearray)
@@ -248,8 +248,7 @@ def _refuse(hints: Sequence[Any], value: Any, field: str) -> InvalidType:
     wanted = " or ".join(dict.fromkeys(_describe(hint) for hint in hints))
     got = f"{type(value).__name__} {value!r}"
     fix = next((fix for hint in hints if (fix := _suggest(hint, value))), "")
-    shown = got if len(got) <= _MAX_SHOWN else f"{got[:_MAX_SHOWN]}…"
-    return InvalidType(field, f"expected {wanted}, got {shown}{f'; {fix}' if fix else ''}")
+    return InvalidType(field, f"expected {wanted}, got {shorten(got, _MAX_SHOWN)}{f'; {fix}' if fix else ''}")
 
 
 def _suggest(hint: Any, value: Any) -> str:

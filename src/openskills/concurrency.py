@@ -1,12 +1,13 @@
-"""Locks, per-loop values and cancellation across event loops and threads."""
+"""Locks, per-loop values, closing and cancellation across event loops and threads."""
 
 import asyncio
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from openskills.errors import InvalidArgument
@@ -14,6 +15,19 @@ from openskills.sync import run
 
 _FIRST_PAUSE, _MAX_PAUSE = 0.001, 0.02
 _PIECE_BYTES = 1024 * 1024
+
+
+class AsyncCloseable(ABC):
+    """What `async with` closes at its end."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 class CrossLoopLock:

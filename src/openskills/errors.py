@@ -40,12 +40,10 @@ A fault in a skill is a `Problem` and a failed command is a `RunResult`; both ar
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-MAX_NAME = 100
-"""How many characters of an unknown name a message repeats."""
 
-
-def _shorten(name: str) -> str:
-    return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
+def shorten(text: str, limit: int = 100) -> str:
+    """The first characters of a text for a message, and an ellipsis if there are more."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 class SkillError(Exception):
@@ -79,7 +77,7 @@ class UnknownSkill(SkillError, code=404, reason="UNKNOWN_SKILL"):
 
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
         hint = f"; did you mean {' or '.join(repr(other) for other in near)}?" if near else ""
-        shown = _shorten(name)
+        shown = shorten(name)
         super().__init__(f"unknown skill {shown!r}{hint}", name=shown, near=list(near))
         self.name = name
         self.near = tuple(near)
@@ -93,7 +91,7 @@ class UnknownUpload(SkillError, code=404, reason="UNKNOWN_UPLOAD"):
     """No uploaded skill, version or file has this id, or it belongs to another caller."""
 
     def __init__(self, kind: str, name: str) -> None:
-        shown = _shorten(name)
+        shown = shorten(name)
         super().__init__(f"unknown {kind} {shown!r}", kind=kind, name=shown)
 
 

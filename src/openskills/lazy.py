@@ -1,14 +1,18 @@
 """Lazy public names of a package (PEP 562)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 
-def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for a package that imports each public name on first use.
+def lazy_exports(
+    package: str, modules: Mapping[str, Sequence[str]]
+) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    """`__all__`, `__getattr__` and `__dir__` for a package that imports each public name on first use.
 
-    `homes` maps a name to its module, relative to the package. Raises `AttributeError` for other names.
+    `modules` maps a module, relative to the package, to its public names. Raises `AttributeError` for other names.
     """
     from importlib import import_module
+
+    homes = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> object:
         if name not in homes:
@@ -20,4 +24,4 @@ def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str]
     def list_names() -> list[str]:
         return sorted({*vars(import_module(package)), *homes})
 
-    return get, list_names
+    return list(homes), get, list_names

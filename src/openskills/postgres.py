@@ -192,9 +192,13 @@ class PostgresConnection:
             self._run(self._connection.executemany(number_parameters(sql), rows))
         return PostgresResult([], len(rows))
 
-    def execute_step(self, sql: str) -> None:
-        """Execute a statement of a migration step, which may take long."""
-        self._run(self._connection.execute(sql, timeout=LONG_TIMEOUT))
+    def read_version(self, schema: str) -> int | None:
+        """The number of applied steps of a schema; None if it has none."""
+        return self._run(_read_version(self._connection, schema))
+
+    def migrate(self, profile: DatabaseProfile, place: str) -> None:
+        """Create or update the tables. See `migrate`."""
+        self._run(migrate(self._connection, profile, place))
 
     def lock(self, name: str) -> None:
         """Wait for other transactions that use the same name, until the end of this one."""
@@ -325,7 +329,7 @@ class PostgresHandle(DatabaseHandle[PostgresConnection]):
             try:
                 self._connection = self._connect()
                 if self._migrate:
-                    migrate(self._connection, self._profile, self._place)
+                    self._connection.migrate(self._profile, self._place)
             except _StatementError as error:
                 self._drop()
                 raise self._build_error(error) from error
@@ -364,29 +368,38 @@ class PostgresHandle(DatabaseHandle[PostgresConnection]):
         return build_postgres_error(self._place, error.reason, error.state, kind, retry_after=_RETRY_AFTER)
 
 
-def read_version(connection: PostgresConnection, schema: str) -> int | None:
-    """The number of applied steps of a schema; None if it has none."""
+async def _read_version(connection: Any, schema: str) -> int | None:
     table = f"{schema}.openskills_schema" if schema else "openskills_schema"
-    if not connection.execute("SELECT to_regclass(?) IS NOT NULL", (table,)).rows[0][0]:
+    if not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", table):
         return None
-    return connection.execute(SELECT_SCHEMA_VERSION).rows[0][0]
+    return await connection.fetchval(SELECT_SCHEMA_VERSION)
 
 
-def migrate(connection: PostgresConnection, profile: DatabaseProfile, place: str) -> int:
-    """Create the schema, and apply missing steps; returns how many. Raises `SkillError` for a newer database."""
-    version = read_version(connection, profile.schema)
+async def migrate(connection: Any, profile: DatabaseProfile, place: str) -> None:
+    """Create the schema, and apply missing steps, with a connection of asyncpg.
+
+    Raises errors of asyncpg, and `SkillError` for a newer database.
+    """
+    version = await _read_version(connection, profile.schema)
     if version is not None and not find_missing_steps(version, place=place, steps=profile.steps):
-        return 0
-    with connection.transaction():
+        return
+    await connection.execute(build_begin(WRITE_MODE))
+    try:
         # Others who create the same tables wait here.
-        connection.execute("SELECT pg_advisory_xact_lock(?)", (MIGRATION_LOCK,))
-        if not connection.execute("SELECT to_regnamespace(?) IS NOT NULL", (profile.schema,)).rows[0][0]:
-            connection.execute_step(f"CREATE SCHEMA {profile.schema}")
-        connection.execute_step(CREATE_SCHEMA_TABLE)
-        ((version,),) = connection.execute(SELECT_SCHEMA_VERSION).rows
-        missing = find_missing_steps(version, place=place, steps=profile.steps)
-        for number, step in missing:
+        await connection.fetch(LOCK_TRANSACTION, MIGRATION_LOCK)
+        if profile.schema and not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", profile.schema):
+            await connection.execute(f"CREATE SCHEMA {profile.schema}")
+        await connection.execute(CREATE_SCHEMA_TABLE)
+        version = await connection.fetchval(SELECT_SCHEMA_VERSION)
+        for number, step in find_missing_steps(version, place=place, steps=profile.steps):
             for sql in step:
-                connection.execute_step(translate_step(sql))
-            connection.execute(INSERT_SCHEMA_VERSION.replace("$1", "?"), (number,))
-    return len(missing)
+                # Tables in the default schema have types that both databases understand.
+                text = translate_step(sql) if profile.schema else sql
+                await connection.execute(text, timeout=LONG_TIMEOUT)
+            await connection.execute(INSERT_SCHEMA_VERSION, number)
+        await connection.execute("COMMIT")
+    except BaseException:
+        # A lost connection has nothing to roll back.
+        with suppress(_StatementError), _raise_statement_errors():
+            await connection.execute("ROLLBACK")
+        raise

@@ -117,7 +117,7 @@ def test_no_public_name_is_hidden_by_a_module_of_the_same_name(package: str) -> 
 
 
 def test_an_unknown_name_is_an_attribute_error_that_names_the_package() -> None:
-    get, list_names = lazy_exports("openskills", {"Catalog": "catalog.catalog"})
+    _, get, list_names = lazy_exports("openskills", {"catalog.catalog": ("Catalog",)})
     with pytest.raises(AttributeError, match="module 'openskills' has no attribute 'Katalog'"):
         get("Katalog")
     assert "Catalog" in list_names()

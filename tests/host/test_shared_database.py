@@ -19,22 +19,27 @@ from openskills.host import runs
 from openskills.host.admission import LimitedKey, SharedBuckets
 from openskills.host.auth import Principal, StoredKey, create_key
 from openskills.host.database import (
+    CHANGE_SKILLS,
     HOST_DATABASE,
     Database,
     DatabasePlace,
     open_connection,
     parse_postgres_url,
+    record_change,
 )
 from openskills.host.history import History, RunFilter, insert_records, select_records
 from openskills.host.idempotency import IdempotencyClaim, IdempotencyStore, IdempotentResponse
 from openskills.host.keys import KeyTable
 from openskills.host.model import InvokeResult, Listener, SkillOutputEvent
+from openskills.host.registry.reload import follow_changes
 from openskills.host.runs import AsyncRunLimits, Runs, RunState
 from openskills.host.service import InvokeRequest
 from openskills.host.skills import ListPage, SkillStore, UploadAccess, UploadQuota
 from openskills.host.workers import list_workers, open_worker
 from openskills.postgres import PostgresHandle, PostgresUrl
 from openskills.sql import SqlConnection, select_rows
+from tests.host.hosting import FunctionTable, echo, manifest
+from tests.host.registry.test_reload import opened, shown
 from tests.host.results import record, refused, succeeded
 from tests.host.test_skills import stage
 from tests.servers.postgres import PostgresServer
@@ -433,3 +438,44 @@ def test_an_invalid_option_of_the_url_is_refused_and_not_repeated(option: str) -
         handle.use(lambda at: at.execute("SELECT 1"))
     assert "not-this-one" not in str(caught.value)
     handle.close()
+
+
+class Defective(FunctionTable):
+    """Fails once, with what no runner may raise, and only when the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__({"late": echo})
+        self.began = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def forget(self, skill_id: str) -> None:
+        await super().forget(skill_id)
+        if not self.began.is_set():
+            self.began.set()
+            await self.go_on.wait()
+            raise ZeroDivisionError
+
+
+async def test_a_reload_that_is_requested_while_another_fails_is_done_afterwards(
+    address: PostgresUrl, tmp_path: Path
+) -> None:
+    table = Defective()
+    async with opened(tmp_path, table, host_database=address.url) as parts:
+        following = asyncio.create_task(follow_changes(parts))
+        manifest(tmp_path, "late", "description: second\n")
+        while not table.began.is_set():
+            await parts.database.write(lambda at: record_change(at, CHANGE_SKILLS))
+            await asyncio.sleep(0.02)
+        manifest(tmp_path, "late", "description: third\n")
+        await parts.database.write(lambda at: record_change(at, CHANGE_SKILLS))
+        table.go_on.set()
+        with pytest.raises(ZeroDivisionError):
+            await following
+
+        # As the host does after an unexpected error.
+        following = asyncio.create_task(follow_changes(parts))
+        try:
+            await shown(parts, "third")
+        finally:
+            following.cancel()
+            await asyncio.wait((following,))

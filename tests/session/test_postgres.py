@@ -7,6 +7,7 @@ import asyncio
 import json
 import signal
 import traceback
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from openskills.errors import InvalidArgument, SessionsUnavailable, SkillError
 from openskills.session import tables
 from openskills.session.events import new_event
 from openskills.session.postgres import READ_MODE, PostgresPool, PostgresSessionStore
-from openskills.session.sqlite import SESSION_MIGRATIONS
+from openskills.session.sqlite import SESSION_DATABASE, SESSION_MIGRATIONS
 from openskills.session.store import AppendEventHook, SessionKey, strip_credentials
+from openskills.sql import DatabaseProfile, MigrationStep
 from openskills.sync import run
 from openskills.testing.stores import check_session_store
 from tests.servers.postgres import PASSWORD, PostgresServer
@@ -155,6 +157,10 @@ def pool(url: str) -> PostgresPool:
     return PostgresPool(url, f"the session store {strip_credentials(url)}")
 
 
+def with_steps(*steps: MigrationStep) -> DatabaseProfile:
+    return replace(SESSION_DATABASE, steps=steps)
+
+
 async def used(pool: PostgresPool) -> object:
     try:
         async with pool.transaction(READ_MODE) as asking:
@@ -171,13 +177,13 @@ async def test_tables_are_made_once_however_many_begin_at_the_same_time(postgres
 
 async def test_an_older_database_is_brought_up_to_date(postgres_server: PostgresServer) -> None:
     url = postgres_server.new_database()
-    assert await used(PostgresPool(url, "old", steps=SESSION_MIGRATIONS[:1])) == [(1,)]
+    assert await used(PostgresPool(url, "old", with_steps(*SESSION_MIGRATIONS[:1]))) == [(1,)]
     assert await used(pool(url)) == VERSIONS_NOW
 
 
 async def test_a_newer_database_is_refused(postgres_server: PostgresServer) -> None:
     url = postgres_server.new_database()
-    await used(PostgresPool(url, "new", steps=(*SESSION_MIGRATIONS, ("CREATE TABLE of_tomorrow (x TEXT)",))))
+    await used(PostgresPool(url, "new", with_steps(*SESSION_MIGRATIONS, ("CREATE TABLE of_tomorrow (x TEXT)",))))
     with pytest.raises(SkillError, match="by a newer OpenSkill: its schema version is 4, this one supports 3"):
         await used(pool(url))
 
@@ -185,7 +191,9 @@ async def test_a_newer_database_is_refused(postgres_server: PostgresServer) -> N
 async def test_a_step_that_fails_leaves_nothing(postgres_server: PostgresServer) -> None:
     url = postgres_server.new_database()
     with pytest.raises(SkillError, match='relation "nowhere" does not exist'):
-        await used(PostgresPool(url, "new", steps=(("CREATE TABLE half (x TEXT)", "INSERT INTO nowhere VALUES (1)"),)))
+        await used(
+            PostgresPool(url, "new", with_steps(("CREATE TABLE half (x TEXT)", "INSERT INTO nowhere VALUES (1)")))
+        )
     assert await used(pool(url)) == VERSIONS_NOW
 
 

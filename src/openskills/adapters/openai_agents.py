@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import Scope
+from openskills.concurrency import AsyncCloseable
 from openskills.errors import (
     CommandDenied,
     ExecutorUnavailable,
@@ -123,7 +124,7 @@ class SkillSandboxState(SandboxSessionState):
 
 
 @check_arguments
-class SkillSandboxClient(BaseSandboxClient[None]):
+class SkillSandboxClient(BaseSandboxClient[None], AsyncCloseable):
     """A sandbox client of the Agents SDK whose sandboxes are workspaces of our executors, by default bubblewrap.
 
     `executor` is a name or an open `Executor`; `limits` apply to every command; `network` lists the hosts that commands
@@ -187,12 +188,6 @@ class SkillSandboxClient(BaseSandboxClient[None]):
         """Kill everything that runs; the files of sandboxes stay."""
         if self._owned is not None:
             await self._owned.close()
-
-    async def __aenter__(self) -> "SkillSandboxClient":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _open(self, state: SkillSandboxState) -> SandboxSession:
         scope = Scope("openai-agents", "local", state.session_id.hex)

@@ -11,7 +11,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import Scope
-from openskills.concurrency import shield_until_done
+from openskills.concurrency import AsyncCloseable, shield_until_done
 from openskills.errors import CommandDenied, ExecutorUnavailable, InvalidArgument, MissingExtra
 from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
 from openskills.executors.open import open_executor
@@ -232,7 +232,7 @@ async def _to_result(ended: EndedCommand, workspace: Workspace) -> CommandResult
 
 
 @check_arguments
-class SandboxWorkspace(_InternalCommands):
+class SandboxWorkspace(_InternalCommands, AsyncCloseable):
     """A workspace backend of Pydantic AI whose commands and files are in a sandbox.
 
     With a `session`, it is the workspace of that session, with its files, policy and approvals. Otherwise it is one of
@@ -301,12 +301,6 @@ class SandboxWorkspace(_InternalCommands):
         await self._environment.close(remove=False)
         if self._owned is not None:
             await self._owned.close()
-
-    async def __aenter__(self) -> "SandboxWorkspace":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
 
 @check_arguments

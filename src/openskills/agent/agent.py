@@ -32,7 +32,7 @@ from openskills.agent.attached_line import split_files_line
 from openskills.agent.models.model import Model, ModelRequest, ModelResponse, ToolCall
 from openskills.agent.models.open import open_model
 from openskills.arguments import check_arguments
-from openskills.errors import InvalidArgument, SkillError
+from openskills.errors import InvalidArgument, SkillError, shorten
 from openskills.prompt.history import get_items, get_text, get_tool_calls
 from openskills.prompt.usage import account
 from openskills.runtime.options import SessionOptions
@@ -554,13 +554,9 @@ def _format_lines(message: Message, max_chars: int, *, results: bool = False) ->
     if role == "system" and isinstance(content, str) and content.startswith(SUMMARY_HEADER):
         return content.removeprefix(SUMMARY_HEADER).strip("\n").split("\n")
     text = " ".join(get_text(message).split())
-    said = [f"{role}: {_truncate(text, max_chars)}"] if text and (results or role != "tool") else []
-    calls = (f"called {call.name} {_truncate(str(call.arguments), max_chars)}" for call in get_tool_calls(message))
+    said = [f"{role}: {shorten(text, max_chars)}"] if text and (results or role != "tool") else []
+    calls = (f"called {call.name} {shorten(str(call.arguments), max_chars)}" for call in get_tool_calls(message))
     return [*said, *calls]
-
-
-def _truncate(text: str, max_chars: int) -> str:
-    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
 
 
 def _fit_lines(max_chars: int, lines: Sequence[str]) -> list[str]:

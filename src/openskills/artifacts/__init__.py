@@ -54,6 +54,4 @@ _MODULES = {
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    _home = {name: home for home, names in _MODULES.items() for name in names}
-    __all__ = list(_home)
-    __getattr__, __dir__ = lazy_exports(__name__, _home)
+    __all__, __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from openskills.arguments import check_arguments
-from openskills.errors import InvalidArgument, LimitExceeded
+from openskills.errors import InvalidArgument, LimitExceeded, shorten
 from openskills.paths import parse_relative
 
 SCHEME = "artifact://"
@@ -37,16 +37,16 @@ def parse_ref(text: str, *, field: str = "artifact") -> ArtifactRef:
     """
     if not text.startswith(SCHEME):
         raise InvalidArgument(
-            field, f"{_excerpt(text)} is not an artifact; use artifact://name or artifact://name@version"
+            field, f"{shorten(text)!r} is not an artifact; use artifact://name or artifact://name@version"
         )
     whole = text.removeprefix(SCHEME)
     name, at, version = whole.rpartition("@")
     if at and not version:
-        raise InvalidArgument(field, f"{_excerpt(text)} ends with '@'; add a version or remove the '@'")
+        raise InvalidArgument(field, f"{shorten(text)!r} ends with '@'; add a version or remove the '@'")
     if not at or not (version.isascii() and version.isdigit()):
         return ArtifactRef(normalize_name(whole, field=field), None)
     if not _VERSION.fullmatch(version):
-        raise InvalidArgument(field, f"invalid version {_excerpt(version)}; use a number such as 0 or 12")
+        raise InvalidArgument(field, f"invalid version {shorten(version)!r}; use a number such as 0 or 12")
     return ArtifactRef(normalize_name(name, field=field), int(version))
 
 
@@ -72,10 +72,6 @@ def check_version(version: int | None) -> int | None:
     if version is not None and version < 0:
         raise InvalidArgument("version", f"invalid version {version}; the first one is 0")
     return version
-
-
-def _excerpt(text: str) -> str:
-    return repr(text if len(text) <= 100 else text[:100] + "…")
 
 
 BINARY = "application/octet-stream"

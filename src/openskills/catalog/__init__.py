@@ -16,20 +16,15 @@ if TYPE_CHECKING:
     from openskills.catalog.snapshot import CatalogSnapshot as CatalogSnapshot
     from openskills.catalog.validate import ValidationResult as ValidationResult
 
-_HOME = {
-    "Catalog": "catalog",
-    "CatalogSnapshot": "snapshot",
-    "FetchResult": "root",
-    "Hit": "search",
-    "Progress": "root",
-    "Resource": "skill",
-    "Root": "root",
-    "Skill": "skill",
-    "Source": "root",
-    "ValidationResult": "validate",
+_MODULES = {
+    "catalog": ("Catalog",),
+    "root": ("FetchResult", "Progress", "Root", "Source"),
+    "search": ("Hit",),
+    "skill": ("Resource", "Skill"),
+    "snapshot": ("CatalogSnapshot",),
+    "validate": ("ValidationResult",),
 }
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    __all__ = list(_HOME)
-    __getattr__, __dir__ = lazy_exports(__name__, _HOME)
+    __all__, __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -76,12 +76,10 @@ class QuickCommand(TyperCommand):
     """What follows the arguments in the usage line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See `TyperCommand.parse_args`."""
         install_quick_checkers(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
     def get_help(self, ctx: Any) -> str:
-        """See `TyperCommand.get_help`."""
         return format_help(self, ctx, {})
 
 
@@ -91,12 +89,10 @@ class QuickGroup(TyperGroup):
     usage_end = "COMMAND [ARGS]..."
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See `TyperGroup.parse_args`."""
         install_quick_checkers(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
     def get_help(self, ctx: Any) -> str:
-        """See `TyperGroup.get_help`."""
         return format_help(self, ctx, self.commands)
 
 

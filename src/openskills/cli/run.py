@@ -40,7 +40,6 @@ class RunCommand(QuickCommand):
     usage_end = "-- COMMAND [ARG]..."
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
-        """See `TyperCommand.parse_args`."""
         if "--" in args:
             at = args.index("--")
             args, ctx.meta[_COMMAND] = args[:at], args[at + 1 :]

@@ -283,7 +283,7 @@ def new(
     limits: dict[str, Any] = {**parse_limits(limit or ())}
     stored = replace(stored, scopes=tuple(scope or ("*",)), role=role, **limits)
     _use_keys(settings, lambda keys: keys.add(stored))
-    say_text(key, json=as_json and {"key": key, **_key_json(stored)})
+    say_text(key, json=as_json and {"key": key, **stored.to_dict()})
     if not as_json:
         warn(f"this key of {name!r} is not shown again; send it as: Authorization: Bearer {key[:8]}...")
 
@@ -307,7 +307,7 @@ def list_keys(settings: Settings, as_json: Json = False) -> None:
         (Column("key", "bold cyan"), "prefix", Column("scopes", wide=True), *titles),
         rows,
         empty="no keys; `openskills keys new NAME` creates one",
-        json=as_json and {"keys": [_key_json(key) for key in found]},
+        json=as_json and {"keys": [key.to_dict() for key in found]},
     )
 
 
@@ -321,7 +321,7 @@ def rotate(settings: Settings, name: Name, as_json: Json = False) -> None:
       openskills keys rotate ci
     """
     key, stored = _use_keys(settings, lambda keys: keys.rotate(name, now=datetime.now(UTC)))
-    say_text(key, json=as_json and {"key": key, **_key_json(stored)})
+    say_text(key, json=as_json and {"key": key, **stored.to_dict()})
     if not as_json:
         warn(f"this key of {escape_line(name)!r} is not shown again; the previous one is refused from now on")
 
@@ -340,7 +340,7 @@ def scope(
     """
     stored = _use_keys(settings, lambda keys: keys.change_scopes(name, scopes))
     if as_json:
-        say_json(_key_json(stored))
+        say_json(stored.to_dict())
         return
     warn(f"the key of {escape_line(name)!r} has the scopes {escape_line(' '.join(stored.scopes))}")
 
@@ -362,18 +362,6 @@ def revoke(
 
     done = [key.name for key in _use_keys(settings, revoke_all)]
     say(f"revoked {', '.join(map(escape_line, done))}", json=as_json and {"revoked": done})
-
-
-def _key_json(key: "StoredKey") -> dict[str, object]:
-    return {
-        "name": key.name,
-        "begins": key.hint,
-        "scopes": list(key.scopes),
-        "role": key.role,
-        **key.limits,
-        "created": key.created,
-        "expires": key.expires,
-    }
 
 
 runs_app = typer.Typer(no_args_is_help=True, help="Show, follow and cancel the runs of a skill host.")

@@ -22,7 +22,7 @@ from openskills.cli.skills import (
     show_server_skills,
     to_trust_answer,
 )
-from openskills.errors import InvalidArgument
+from openskills.errors import InvalidArgument, shorten
 from openskills.settings import Settings
 
 if TYPE_CHECKING:
@@ -286,8 +286,7 @@ def collect_grants(
             grants = _check_project_grants(project, settings, skill)
         else:
             named = "" if options.project is None else f" --project {options.project}"
-            listed = "; ".join(granted)
-            listed = listed if len(listed) <= _MAX_LISTED else f"{listed[:_MAX_LISTED]}…"
+            listed = shorten("; ".join(granted), _MAX_LISTED)
             why = f"not trusted yet, or changed since, so it grants nothing ({listed})"
             hint = f"review it, then run `openskills trust{named}`"
             warn(("warning", "yellow"), escape_line(f": {project.path}: {why}; {hint}"))

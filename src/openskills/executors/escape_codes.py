@@ -191,21 +191,17 @@ class PlainTextSink:
         return text
 
     def text(self, text: str) -> None:
-        """See `EscapeSink.text`."""
         self._parts.append(text)
 
     def control(self, char: str) -> None:
-        """See `EscapeSink.control`."""
         if char in _PLAIN_CONTROLS:
             self._parts.append(char)
 
     def escape(self, between: str, final: str) -> None:
-        """See `EscapeSink.escape`."""
         if not between and final in "DEM":
             self._separate("\n")
 
     def sequence(self, found: ControlSequence) -> None:
-        """See `EscapeSink.sequence`."""
         if found.prefix or found.intermediate:
             return
         if found.final in _LINE_MOVES:

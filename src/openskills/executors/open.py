@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from openskills.arguments import check_arguments, find_plugin, import_factory
-from openskills.concurrency import CrossLoopLock
+from openskills.concurrency import AsyncCloseable, CrossLoopLock
 from openskills.errors import ExecutorUnavailable, InvalidArgument, MissingExtra, SkillError
 from openskills.executors.protocol import Executor, Workspace
 from openskills.executors.records.quota import Quota
@@ -100,7 +100,7 @@ def _open_builtin(name: str, settings: Settings, options: dict[str, Any]) -> Exe
     return cast("Executor", open_directory(backend(**options), settings.state_dir, quota=quota, uids=uids, ttl=ttl))
 
 
-class FallbackExecutor:
+class FallbackExecutor(AsyncCloseable):
     """The first of several executors whose check passes, chosen at first use; implements `Executor`.
 
     While none works, every use raises the first executor's `ExecutorUnavailable`, and the next use tries again.
@@ -118,31 +118,20 @@ class FallbackExecutor:
         return self._chosen.name if self._chosen else self._name
 
     async def check(self) -> Isolation:
-        """See `Executor.check`."""
         return await (await self._choose()).check()
 
     async def snapshot(self, name: str, directory: Path) -> SkillSnapshot:
-        """See `Executor.snapshot`."""
         return await (await self._choose()).snapshot(name, directory)
 
     async def open(self, key: str) -> Workspace:
-        """See `Executor.open`."""
         return await (await self._choose()).open(key)
 
     async def remove(self, key: str) -> bool:
-        """See `Executor.remove`."""
         return await (await self._choose()).remove(key)
 
     async def close(self) -> None:
-        """See `Executor.close`."""
         if self._chosen is not None:
             await self._chosen.close()
-
-    async def __aenter__(self) -> "FallbackExecutor":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _choose(self) -> Executor:
         async with self._lock:

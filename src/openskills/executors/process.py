@@ -246,7 +246,6 @@ class CapturedProcess:
     async def read(
         self, offset: int, *, wait: float = 0.0, limit: int = 65536, stream: OutputStream = OutputStream.BOTH
     ) -> ProcessOutput:
-        """See `Process.read`."""
         ring = self._rings.get(stream)
         if ring is None:
             raise InvalidArgument("process", "not started with readable output; wait for its result")
@@ -260,7 +259,6 @@ class CapturedProcess:
         return ring.read(offset, limit, ended=self._ended.done())
 
     async def wait(self) -> CommandResult:
-        """See `Process.wait`."""
         return await asyncio.shield(self._ended)
 
     def add_done_callback(self, act: Callable[[Self], None]) -> None:
@@ -341,7 +339,6 @@ class HostProcess(CapturedProcess):
             return cls(command, supervised, stdio, started_at, watch)
 
     async def write(self, data: bytes) -> int:
-        """See `Process.write`."""
         if self._ended.done():
             raise InvalidArgument("process", "has ended and takes no more input")
         if self._writer is None or self._writer.is_closed:
@@ -351,7 +348,6 @@ class HostProcess(CapturedProcess):
         return 0 if self._writer.is_closed else self._writer.offer(data)
 
     async def close_input(self) -> None:
-        """See `Process.close_input`."""
         if self._writer is None or self._writer.is_closed:
             return
         if self._terminal:
@@ -360,7 +356,6 @@ class HostProcess(CapturedProcess):
             self._writer.finish()
 
     async def is_waiting(self) -> bool:
-        """See `Process.is_waiting`."""
         if self._writer is None or self._writer.is_closed or self._ended.done():
             return False
         readers = await self._supervised.find_readers(self._files)
@@ -368,7 +363,6 @@ class HostProcess(CapturedProcess):
         return any(self._readers_before.get(name) != count for name, count in readers.items())
 
     async def resize(self, rows: int, columns: int) -> None:
-        """See `Process.resize`."""
         if not self._terminal:
             raise InvalidArgument("process", "has no terminal")
         # It is negative after the end, and after the command has closed its terminal.
@@ -376,7 +370,6 @@ class HostProcess(CapturedProcess):
             fcntl.ioctl(descriptor, termios.TIOCSWINSZ, _pack_size(TerminalSize(rows, columns)))
 
     async def kill(self) -> None:
-        """See `Process.kill`."""
         self._stop(EndReason.KILLED, "killed by request")
         await self.wait()
 
@@ -566,7 +559,6 @@ class MaskedProcess:
         return output
 
     async def wait(self) -> CommandResult:
-        """See `Process.wait`."""
         ended = await self._process.wait()
         return replace(ended, stdout=self._mask_captured(ended.stdout), stderr=self._mask_captured(ended.stderr))
 

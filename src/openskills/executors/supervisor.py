@@ -460,7 +460,6 @@ class InnerSupervisor(Supervisor):
         self._process = process
 
     def notify(self, message: Mapping[str, Any]) -> None:
-        """See `Supervisor.notify`."""
         super().notify(message)
         if message.get("number") == signal.SIGKILL:
 
@@ -471,7 +470,6 @@ class InnerSupervisor(Supervisor):
             self._loop.call_later(_INNER_KILL_TIMEOUT, kill_if_running)
 
     def abandon(self, kept: SupervisedProcess) -> None:
-        """See `Supervisor.abandon`."""
         self._process.signal(signal.SIGKILL)
         super().abandon(kept)
 

@@ -241,19 +241,16 @@ class Screen:
         self._parser.feed(data)
 
     def control(self, char: str) -> None:
-        """See `EscapeSink.control`."""
         if act := self._CONTROLS.get(char):
             act(self)
 
     def escape(self, between: str, final: str) -> None:
-        """See `EscapeSink.escape`."""
         if between in ("(", ")"):
             self.designate(second=between == ")", drawing=final == _DRAWING_SET)
         elif not between and (act := self._ESCAPES.get(final)):
             act(self)
 
     def sequence(self, found: ControlSequence) -> None:
-        """See `EscapeSink.sequence`."""
         if act := self._SEQUENCES.get(found.prefix + found.intermediate + found.final):
             act(self, found)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import Content
-from openskills.concurrency import CrossLoopLock, read_chunks, run_in_thread, shield_until_done
+from openskills.concurrency import AsyncCloseable, CrossLoopLock, read_chunks, run_in_thread, shield_until_done
 from openskills.errors import ExecutorUnavailable, LimitExceeded
 from openskills.executors.environment import build_environment
 from openskills.executors.files.tree import WorkspaceTree
@@ -75,7 +75,6 @@ class DirectoryWorkspace:
         self._loop = asyncio.get_running_loop()
 
     async def stage(self, snapshot: SkillSnapshot) -> int:
-        """See `Workspace.stage`."""
         self._check_open()
         staged = self._staged.get(snapshot.name)
         is_here = staged is not None and staged.digest == snapshot.digest
@@ -91,7 +90,6 @@ class DirectoryWorkspace:
         return staged.mark
 
     async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
-        """See `Workspace.write`."""
         self._check_open()
         if isinstance(data, bytes):
             info = await run_in_thread(lambda: self._tree.write(path, [data], executable=executable))
@@ -105,24 +103,20 @@ class DirectoryWorkspace:
         return info
 
     async def link(self, path: str, target: str) -> None:
-        """See `Workspace.link`."""
         self._check_open()
         self._tree.link(path, target)
 
     async def make_directory(self, path: str) -> None:
-        """See `Workspace.make_directory`."""
         self._check_open()
         self._tree.make_directory(path)
 
     async def remove(self, path: str) -> bool:
-        """See `Workspace.remove`."""
         self._check_open()
         self._next_disk_check = 0.0
         return await run_in_thread(lambda: self._tree.remove(path))
 
     @asynccontextmanager
     async def open(self, path: str) -> AsyncGenerator[WorkspaceFileReader]:
-        """See `Workspace.open`."""
         self._check_open()
         descriptor, info = self._tree.open(path)
         try:
@@ -131,18 +125,15 @@ class DirectoryWorkspace:
             os.close(descriptor)
 
     async def mark(self) -> int:
-        """See `Workspace.mark`."""
         self._check_open()
         return self._tree.mark()
 
     async def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> WorkspaceListing:
-        """See `Workspace.list`."""
         self._check_open()
         small = self._tree.list_small(globs, since=since, limit=limit)
         return small or await run_in_thread(lambda: self._tree.list(globs, since=since, limit=limit))
 
     async def start(self, command: Command) -> HostProcess:
-        """See `Workspace.start`."""
         self._check_open()
         # Closing the workspace waits for this block.
         with self._starts:
@@ -188,11 +179,9 @@ class DirectoryWorkspace:
                 self._tree.remove(unused)
 
     async def usage(self) -> WorkspaceUsage:
-        """See `Workspace.usage`."""
         return await run_in_thread(lambda: measure_usage(self.directory))
 
     async def close(self) -> None:
-        """See `Workspace.close`."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -250,7 +239,7 @@ SANDBOX_UIDS = (52000, 55999)
 
 
 @check_arguments
-class DirectoryExecutor:
+class DirectoryExecutor(AsyncCloseable):
     """Workspaces below a directory of this machine, run by one backend; implements `Executor`."""
 
     workspace_type = DirectoryWorkspace
@@ -277,15 +266,12 @@ class DirectoryExecutor:
         self._sweep_task: asyncio.Task[None] | None = None
 
     async def check(self) -> Isolation:
-        """See `Executor.check`."""
         return await self._backend.check()
 
     async def snapshot(self, name: str, directory: Path) -> SkillSnapshot:
-        """See `Executor.snapshot`."""
         return await run_in_thread(lambda: self._snapshots.take(name, directory))
 
     async def open(self, key: str) -> DirectoryWorkspace:
-        """See `Executor.open`."""
         isolation = await self._backend.check()
         if self._sweep_task is None and self._is_sweep_due():
             self._sweep_task = asyncio.get_running_loop().create_task(self.sweep())
@@ -306,7 +292,6 @@ class DirectoryExecutor:
         return self._root / self._workspaces.id_from_key(key, self.name) / "tree"
 
     async def remove(self, key: str) -> bool:
-        """See `Executor.remove`."""
         id_ = self._workspaces.id_from_key(key, self.name)
         with span("workspace.cleanup", {"workspace.id": id_}) as watched:
             async with self._open_lock:
@@ -319,7 +304,6 @@ class DirectoryExecutor:
         return removed
 
     async def close(self) -> None:
-        """See `Executor.close`."""
         async with self._open_lock:
             for workspace in self._open.values():
                 await workspace.close()
@@ -347,12 +331,6 @@ class DirectoryExecutor:
             marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         marker.touch()
         return True
-
-    async def __aenter__(self) -> "DirectoryExecutor":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _open_workspace(self, key: str, isolation: Isolation) -> DirectoryWorkspace:
         def claim() -> Lease:

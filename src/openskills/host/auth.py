@@ -60,6 +60,18 @@ class StoredKey(LimitedKey):
         """Expiry in seconds since 1970."""
         return None if self.expires is None else datetime.fromisoformat(self.expires).timestamp()
 
+    def to_dict(self) -> dict[str, Any]:
+        """The key as JSON, without its digest."""
+        return {
+            "name": self.name,
+            "begins": self.hint,
+            "scopes": list(self.scopes),
+            "role": self.role,
+            **self.limits,
+            "created": self.created,
+            "expires": self.expires,
+        }
+
 
 def digest_key(key: str) -> str:
     """The stored digest of a key."""

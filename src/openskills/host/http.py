@@ -27,7 +27,7 @@ from urllib.parse import parse_qsl, quote
 
 import orjson
 
-from openskills.errors import BadSkillOutput, InvalidArgument, UnsupportedMedia
+from openskills.errors import BadSkillOutput, InvalidArgument, UnsupportedMedia, shorten
 from openskills.host.model import (
     MAX_TRACE_ID_LENGTH,
     Failure,
@@ -246,7 +246,6 @@ class HttpExchange:
         await self.send({"type": "http.response.body", "body": answer.body})
 
 
-MAX_PATH_LENGTH = 100
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing, so that requests of other origins need no check."""
 DRAIN_RETRY_AFTER = 5
@@ -264,7 +263,7 @@ class HttpRefusal(Exception):
 
 
 def unknown_address(path: str) -> Failure:
-    said = f"unknown path {_excerpt(path)}; GET /skills lists the skills, GET /docs describes the API"
+    said = f"unknown path {shorten(path)!r}; GET /skills lists the skills, GET /docs describes the API"
     return _build_failure(404, "UNKNOWN_ADDRESS", said)
 
 
@@ -275,11 +274,11 @@ def unknown_part(message: str) -> Failure:
 
 def unknown_action(verb: str, known: Sequence[str]) -> Failure:
     """404 for an unknown verb of a skill or run."""
-    return _build_failure(404, "UNKNOWN_VERB", f"unknown verb {_excerpt(verb)}; use {' or '.join(known)}")
+    return _build_failure(404, "UNKNOWN_VERB", f"unknown verb {shorten(verb)!r}; use {' or '.join(known)}")
 
 
 def wrong_method(method: str, allowed: Sequence[str]) -> Failure:
-    return _build_failure(405, "METHOD_NOT_ALLOWED", f"{_excerpt(method)} is not allowed; use {', '.join(allowed)}")
+    return _build_failure(405, "METHOD_NOT_ALLOWED", f"{shorten(method)!r} is not allowed; use {', '.join(allowed)}")
 
 
 def body_too_large(size: int | None, limit: int) -> Failure:
@@ -294,7 +293,7 @@ def body_too_slow(seconds: float) -> Failure:
 
 def bad_length(value: str) -> Failure:
     """400 for an invalid Content-Length."""
-    return _build_failure(400, "INVALID_ARGUMENT", f"Content-Length: {_excerpt(value)} is not a number")
+    return _build_failure(400, "INVALID_ARGUMENT", f"Content-Length: {shorten(value)!r} is not a number")
 
 
 def invalid_request(message: str) -> Failure:
@@ -322,19 +321,21 @@ def host_starting() -> Failure:
 
 def wrong_host(host: str) -> Failure:
     """421 against DNS rebinding: a local request for a foreign host name."""
-    said = f"without an API key this host accepts local requests only, not for {_excerpt(host)}; use 127.0.0.1 or a key"
+    said = (
+        f"without an API key this host accepts local requests only, not for {shorten(host)!r}; use 127.0.0.1 or a key"
+    )
     return _build_failure(421, "MISDIRECTED", said)
 
 
 def unknown_public_url(host: str) -> Failure:
     """421 for a document with absolute URLs, if the address of this host is not known."""
-    said = f"{_excerpt(host)} may not be this host; use its address, or set OPENSKILL_HOST_PUBLIC_URL"
+    said = f"{shorten(host)!r} may not be this host; use its address, or set OPENSKILL_HOST_PUBLIC_URL"
     return _build_failure(421, "MISDIRECTED", said)
 
 
 def wrong_origin(origin: str) -> Failure:
     """403 against DNS rebinding: a request of a web page from elsewhere."""
-    return _build_failure(403, "FORBIDDEN", f"web pages of {_excerpt(origin)} may not use this host")
+    return _build_failure(403, "FORBIDDEN", f"web pages of {shorten(origin)!r} may not use this host")
 
 
 def internal_error(trace_id: str) -> Failure:
@@ -351,10 +352,6 @@ def _build_failure(
     code: int, reason: str, message: str, *, retryable: bool = False, after: float | None = None, **details: object
 ) -> Failure:
     return Failure(code, message, {"reason": reason, "retryable": retryable, **details}, after)
-
-
-def _excerpt(text: str) -> str:
-    return repr(text if len(text) <= MAX_PATH_LENGTH else f"{text[:MAX_PATH_LENGTH]}…")
 
 
 BODY_TIMEOUT = 10.0

@@ -1,14 +1,12 @@
 """All routes but invocations: health, metrics, skills, tools, runs, conversations, OpenAPI and docs."""
 
-import binascii
 import time
-from base64 import b64decode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from starlette.routing import Route
@@ -19,6 +17,7 @@ from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type
 from openskills.executors.protocol import WorkspaceFileReader
 from openskills.host import http
 from openskills.host.auth import Principal
+from openskills.host.bodies import read_fields, read_flag, read_message, read_object, read_text
 from openskills.host.commands import COMMAND_KIND, MAX_INPUT_BYTES, MAX_UPLOAD_BYTES
 from openskills.host.history import UNFINISHED, RunFilter
 from openskills.host.http import (
@@ -37,7 +36,6 @@ from openskills.host.http import (
     build_document,
     build_file_headers,
     cancel_on_disconnect,
-    read_body,
     send_events,
     send_file,
     stream_body,
@@ -48,8 +46,6 @@ from openskills.host.invoke import add_allow_header, options_response, start_run
 from openskills.host.metrics import CONTENT_TYPE
 from openskills.host.model import Failure
 from openskills.host.openapi import (
-    MAX_MESSAGE_CHARS,
-    MAX_MESSAGE_FILES,
     build_openapi,
     describe_skill,
     describe_skipped,
@@ -58,15 +54,10 @@ from openskills.host.openapi import (
 from openskills.host.parts import HostParts
 from openskills.host.runs import EventPosition, Run, RunState, encode_data
 from openskills.host.service import InvokeRequest, check_scope
-from openskills.host.strict_json import check_json, read_json
 from openskills.settings import parse_seconds
 from openskills.version import __version__
 
 if TYPE_CHECKING:
-    from starlette.datastructures import FormData
-
-    from openskills.agent.runner import Attachment
-    from openskills.host.conversations import NewMessage
     from openskills.prompt.usage import RecordedRequest
 
 RouteHandler = Callable[[HttpExchange, HostParts, Principal], Awaitable[HttpResponse | None]]
@@ -256,7 +247,7 @@ async def handle_run(exchange: HttpExchange, parts: HostParts, principal: Princi
         return _respond_with(exchange, document, skill_id=document["skill_id"])
     principal.require_role("run")
     if verb == "again":
-        env = (await _read_fields(exchange, parts, ("env",))).get("env", {})
+        env = (await read_fields(exchange, parts, ("env",))).get("env", {})
         return respond_with_run(exchange, await run_again(parts, principal, run_id, exchange.trace, env))
     return await _RUN_ACTIONS[verb](exchange, parts, await parts.runs.get(run_id, principal=find_owner(principal)))
 
@@ -292,7 +283,7 @@ async def _cancel_run(exchange: HttpExchange, parts: HostParts, run: Run) -> Htt
 
 async def _send_input(exchange: HttpExchange, parts: HostParts, run: Run) -> HttpResponse:
     """`text` goes to the input of a command; `close` ends the input."""
-    asked = await _read_object(exchange, parts, 6 * MAX_INPUT_BYTES + 100)
+    asked = await read_object(exchange, parts, 6 * MAX_INPUT_BYTES + 100)
     text, close = asked.get("text", ""), asked.get("close", False)
     if not isinstance(text, str) or not isinstance(close, bool) or not asked.keys() <= {"text", "close"}:
         raise InvalidArgument("body", 'expected {"text": "...", "close": false}')
@@ -304,7 +295,7 @@ async def _send_input(exchange: HttpExchange, parts: HostParts, run: Run) -> Htt
 
 
 async def _resize_terminal(exchange: HttpExchange, parts: HostParts, run: Run) -> HttpResponse:
-    asked = await _read_object(exchange, parts, 1_000)
+    asked = await read_object(exchange, parts, 1_000)
     rows, columns = asked.get("rows"), asked.get("columns")
     if not (type(rows) is int and type(columns) is int and 1 <= rows <= 100 and 1 <= columns <= 300):
         raise InvalidArgument("rows", "expected rows from 1 to 100 and columns from 1 to 300")
@@ -328,7 +319,7 @@ async def show_screen(exchange: HttpExchange, parts: HostParts, principal: Princ
 async def start_command(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """Start a command in a workspace: 202 with the run and its `Location`."""
     principal.require_role("run")
-    asked = await _read_object(exchange, parts, parts.settings.host_max_body)
+    asked = await read_object(exchange, parts, parts.settings.host_max_body)
     run = await parts.commands.start(principal, _get_path_value(exchange, "name"), asked, exchange.trace)
     return respond_with_run(exchange, run)
 
@@ -382,18 +373,6 @@ async def send_workspace_file(
         await send_file(exchange, chunks, reading.info.size, headers)
 
 
-async def _read_object(exchange: HttpExchange, parts: HostParts, limit: int) -> dict[str, Any]:
-    return _parse_object(exchange, await read_body(exchange, limit, timeout=parts.options.body_seconds))
-
-
-def _parse_object(exchange: HttpExchange, body: bytes) -> dict[str, Any]:
-    check_json(exchange.headers.get(b"content-type"))
-    value = read_json(body)
-    if not isinstance(value, dict):
-        raise InvalidArgument("body", "expected a JSON object")
-    return cast("dict[str, Any]", value)
-
-
 def _get_path_value(exchange: HttpExchange, name: str) -> str:
     return exchange.scope["path_params"][name]
 
@@ -434,33 +413,6 @@ def _check_method(exchange: HttpExchange, *allowed: str) -> HttpResponse | None:
     return None
 
 
-async def _read_fields(exchange: HttpExchange, parts: HostParts, known: Sequence[str], max_bytes: int = 0) -> Any:
-    """The JSON object in the body, which may be missing. Raises `InvalidArgument` for unknown fields."""
-    limit = max_bytes or parts.settings.host_max_body
-    body = await read_body(exchange, limit, timeout=parts.options.body_seconds)
-    if not body:
-        return {}
-    fields = _parse_object(exchange, body)
-    for name in fields:
-        if name not in known:
-            raise InvalidArgument(name[:100], f"unknown field; use {', '.join(known)}")
-    return fields
-
-
-def _read_text(fields: Mapping[str, Any], name: str) -> str:
-    value = fields.get(name, "")
-    if not isinstance(value, str):
-        raise InvalidArgument(name, "expected text")
-    return value
-
-
-def _read_flag(fields: Mapping[str, Any], name: str) -> bool:
-    value = fields.get(name, False)
-    if not isinstance(value, bool):
-        raise InvalidArgument(name, "expected true or false")
-    return value
-
-
 async def list_models(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """The models that conversations may use."""
     del principal
@@ -478,10 +430,10 @@ async def handle_conversations(exchange: HttpExchange, parts: HostParts, princip
     """List the caller's conversations (`?search=`, `?limit=`, `?offset=`), or create one."""
     if exchange.method == "POST":
         principal.require_role("run")
-        fields = await _read_fields(exchange, parts, ("title", "model", "ask"))
-        model = _read_text(fields, "model") if "model" in fields else None
+        fields = await read_fields(exchange, parts, ("title", "model", "ask"))
+        model = read_text(fields, "model") if "model" in fields else None
         made = await parts.conversations.create(
-            principal, title=_read_text(fields, "title"), model=model, asks=_read_flag(fields, "ask")
+            principal, title=read_text(fields, "title"), model=model, asks=read_flag(fields, "ask")
         )
         response = _respond_with(exchange, made.to_dict(), status=201)
         response.headers.append((b"location", f"/conversations/{made.id}".encode("latin-1")))
@@ -525,93 +477,6 @@ async def send_message(exchange: HttpExchange, parts: HostParts, principal: Prin
     return response
 
 
-MAX_UPLOAD = 32 * 1024 * 1024
-"""Bytes of a message with its files."""
-
-
-async def read_message(exchange: HttpExchange, parts: HostParts) -> "NewMessage":
-    """The message in a body. Raises `InvalidArgument`, `UnsupportedMedia` and `HttpRefusal`."""
-    if (exchange.header(b"content-type") or "").partition(";")[0].strip() == "multipart/form-data":
-        fields, files = await read_form(exchange, parts)
-        return _build_message(fields.get("text", ""), files, fields.get("model") or None)
-    fields = await _read_fields(exchange, parts, ("text", "model", "files"), MAX_UPLOAD)
-    listed: object = fields.get("files", [])
-    if not isinstance(listed, list):
-        raise InvalidArgument("files", 'expected a list such as [{"name": "a.csv", "data": "BASE64"}]')
-    files = [_parse_file(one, index) for index, one in enumerate(cast("list[object]", listed))]
-    model = _read_text(fields, "model") if "model" in fields else None
-    return _build_message(_read_text(fields, "text"), files, model)
-
-
-def _build_message(text: str, files: "Sequence[Attachment]", model: str | None) -> "NewMessage":
-    if not text.strip() and not files:
-        raise InvalidArgument("text", "must not be empty without files")
-    if len(text) > MAX_MESSAGE_CHARS:
-        raise InvalidArgument("text", f"longer than {MAX_MESSAGE_CHARS:,} characters; send it as a file")
-    if len(files) > MAX_MESSAGE_FILES:
-        raise InvalidArgument("files", f"{len(files)} files; at most {MAX_MESSAGE_FILES} can be sent with a message")
-    from openskills.host.conversations import NewMessage
-
-    return NewMessage(text.replace("\r\n", "\n").strip(), tuple(files), model)
-
-
-def _parse_file(value: object, index: int) -> "Attachment":
-    field = f"files[{index}]"
-    if not isinstance(value, dict):
-        raise InvalidArgument(field, 'expected an object such as {"name": "a.csv", "data": "BASE64"}')
-    given = cast("dict[str, Any]", value)
-    name = _read_text(given, "name")
-    try:
-        return _build_attachment(name, b64decode(_read_text(given, "data"), validate=True), field)
-    except (binascii.Error, ValueError):
-        raise InvalidArgument(f"{field}.data", "expected base64") from None
-
-
-def _build_attachment(name: str, data: bytes, field: str) -> "Attachment":
-    if not name.strip() or len(name) > 512:
-        raise InvalidArgument(f"{field}.name", "expected 1 to 512 characters")
-    from openskills.agent.runner import Attachment
-
-    # A browser's name of a file is not trusted; it is the name that commands see after cleaning.
-    return Attachment(name, data, mime_type=detect_mime_type(name, data[:SNIFF_BYTES]))
-
-
-async def read_form(exchange: HttpExchange, parts: HostParts) -> "tuple[dict[str, str], list[Attachment]]":
-    """The fields and files of a form (`multipart/form-data`). Raises `InvalidArgument` and `HttpRefusal`."""
-    timeout = max(parts.options.body_seconds, 60.0)
-    async with open_form(exchange, MAX_UPLOAD, timeout=timeout, max_files=MAX_MESSAGE_FILES, max_fields=50) as form:
-        fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
-        uploads = [value for _, value in form.multi_items() if not isinstance(value, str) and value.filename]
-        files = [
-            _build_attachment(upload.filename or "", await upload.read(), f"files[{index}]")
-            for index, upload in enumerate(uploads)
-        ]
-    return fields, files
-
-
-@asynccontextmanager
-async def open_form(
-    exchange: HttpExchange, max_bytes: int, *, timeout: float, max_files: float = 1_000, max_fields: float = 1_000
-) -> "AsyncGenerator[FormData]":
-    """A form with files (`multipart/form-data`); large files are on disk until the end of the block.
-
-    Raises `InvalidArgument` and `HttpRefusal`.
-    """
-    from starlette.datastructures import Headers as FormHeaders
-    from starlette.formparsers import MultiPartException, MultiPartParser
-
-    headers, limits = FormHeaders(raw=exchange.scope["headers"]), {"max_files": max_files, "max_fields": max_fields}
-    async with aclosing(stream_body(exchange, max_bytes, timeout=timeout)) as body:
-        try:
-            form = await MultiPartParser(headers, body, max_part_size=max_bytes, **limits).parse()
-        except (MultiPartException, KeyError, ValueError) as error:
-            raise InvalidArgument("body", f"not a valid form: {str(error)[:200] or type(error).__name__}") from None
-    try:
-        yield form
-    finally:
-        await form.close()
-
-
 async def stream_conversation(exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
     """The events of a conversation's turns, from the start of a running one or after `Last-Event-ID`."""
     identity: str = exchange.scope["path_params"]["conversation_id"]
@@ -640,8 +505,8 @@ async def answer_approval(exchange: HttpExchange, parts: HostParts, principal: P
     """Answer a command that waits for approval: `{"decision": "allow_once"}`."""
     principal.require_role("run")
     params = exchange.scope["path_params"]
-    fields = await _read_fields(exchange, parts, ("decision", "reason"))
-    decision, reason = _read_text(fields, "decision"), _read_text(fields, "reason")
+    fields = await read_fields(exchange, parts, ("decision", "reason"))
+    decision, reason = read_text(fields, "decision"), read_text(fields, "reason")
     await parts.conversations.answer(principal, params["conversation_id"], params["approval_id"], decision, reason)
     return _respond_with(exchange, {"approval": params["approval_id"], "decision": decision})
 

@@ -26,6 +26,7 @@ from openskills.errors import (
     RunInterrupted,
     SkillError,
     UnknownSkill,
+    shorten,
 )
 from openskills.host import http
 from openskills.host.admission import Admission, LimitedKey, burst_size
@@ -163,17 +164,19 @@ def _compile_schema(schema: Mapping[str, Any] | None, skill: str, name: str) -> 
         # Offline: a `$ref` to another document is refused, never fetched.
         return jsonschema_rs.validator_for(dict(schema), offline=True)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        raise InvalidSkill(f"{skill}: {name} is not a valid JSON schema: {_shorten(str(error))}") from None
+        why = shorten(str(error), MAX_MESSAGE_LENGTH)
+        raise InvalidSkill(f"{skill}: {name} is not a valid JSON schema: {why}") from None
 
 
 def _find_violations(validator: Any, value: Mapping[str, Any], root: str) -> Iterator[dict[str, str]]:
     errors = (error for one in validator.iter_errors(value) for error in _select_errors(one))
     for error in islice(errors, MAX_VIOLATIONS):
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-        field = _shorten(root + "".join(steps))
+        field = shorten(root + "".join(steps), MAX_MESSAGE_LENGTH)
         rule = str(error.schema_path[-1]) if error.schema_path else "schema"
-        pointer = _shorten(_build_pointer(error))
-        yield {"field": field, "pointer": pointer, "message": f"{field}: {_shorten(error.message)}", "rule": rule}
+        pointer = shorten(_build_pointer(error), MAX_MESSAGE_LENGTH)
+        message = f"{field}: {shorten(error.message, MAX_MESSAGE_LENGTH)}"
+        yield {"field": field, "pointer": pointer, "message": message, "rule": rule}
 
 
 def _select_errors(error: Any) -> Sequence[Any]:
@@ -213,10 +216,6 @@ def _validate(
     details = {"reason": error.reason, "retryable": False, "field": errors[0]["field"], "errors": errors}
     message = errors[0]["message"]
     return Failure(error.code, f"{prefix}: {message}" if prefix else message, details)
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}…"
 
 
 class InvocationTrace:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, cast
 
 import orjson
 
-from openskills.errors import InvalidArgument, UnsupportedMedia
+from openskills.errors import InvalidArgument, UnsupportedMedia, shorten
 
 MAX_DEPTH = 64
 """Nesting depth of a body."""
@@ -67,7 +67,7 @@ def read_input(body: bytes) -> dict[str, Any]:
     document = cast("dict[str, Any]", value)
     for name in document:
         if name != "input":
-            raise InvalidArgument(_excerpt(name), f"unknown field; send {_INPUT_EXAMPLE}")
+            raise InvalidArgument(shorten(name), f"unknown field; send {_INPUT_EXAMPLE}")
     if "input" not in document:
         raise InvalidArgument("input", f"is missing; send {_INPUT_EXAMPLE}")
     found = document["input"]
@@ -130,11 +130,7 @@ def _find_duplicate(body: bytes) -> str:
 
     # Numbers of any length stay text.
     json.loads(body, object_pairs_hook=look, parse_int=str)
-    return _excerpt(found[0]) if found else ""
-
-
-def _excerpt(name: str) -> str:
-    return name if len(name) <= 100 else f"{name[:100]}…"
+    return shorten(found[0]) if found else ""
 
 
 _MAX_OUTPUT_DEPTH = 200

@@ -32,11 +32,9 @@ from openskills.postgres import (
     PostgresConnection,
     PostgresHandle,
     PostgresUrl,
-    read_version,
     to_postgres_value,
 )
 from openskills.session.open import DEFAULT_FILE
-from openskills.session.postgres import PostgresSessionStore
 from openskills.session.sqlite import SESSION_DATABASE
 from openskills.settings import Settings
 from openskills.sql import (
@@ -340,7 +338,7 @@ def _count_rows(connection: SqlConnection, table: str) -> int:
 def _check_postgres(place: PostgresUrl, name: str) -> ComponentState:
     profile = _PROFILES[name]
     with _open_postgres(place, name, migrate=False) as connection:
-        version = read_version(connection, profile.schema) or 0
+        version = connection.read_version(profile.schema) or 0
         rows = {table: _count_rows(connection, table) for table in _list_tables(connection, name)} if version else {}
     return ComponentState(name, place.place, version, len(profile.steps), rows)
 
@@ -382,25 +380,12 @@ def _open_source(source: Path | PostgresUrl, settings: Settings, name: str) -> G
 @contextmanager
 def _open_postgres(place: PostgresUrl, name: str, *, migrate: bool = True) -> Generator[PostgresConnection]:
     """A connection; before that the tables are created or migrated."""
-    if migrate and name == SESSIONS:
-        _migrate_sessions(place)
-    handle = PostgresHandle(place, _PROFILES[name], migrate=migrate and name != SESSIONS, timeout=LONG_TIMEOUT)
+    handle = PostgresHandle(place, _PROFILES[name], migrate=migrate, timeout=LONG_TIMEOUT)
     try:
         with handle.open() as connection:
             yield connection
     finally:
         handle.close()
-
-
-def _migrate_sessions(place: PostgresUrl) -> None:
-    async def use() -> None:
-        store = PostgresSessionStore(place.url)
-        try:
-            await store.list("openskills", "nobody")
-        finally:
-            await store.close()
-
-    run(use())
 
 
 _PROFILES = {HOST: HOST_DATABASE, UPLOADS: UPLOAD_DATABASE, SESSIONS: SESSION_DATABASE}

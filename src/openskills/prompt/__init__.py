@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING
 from openskills.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from openskills.prompt.overview import Overview
+    from openskills.prompt.overview import Overview as Overview
 
-__all__ = ["Overview"]
-
-_HOME = {"Overview": "overview"}
+_MODULES = {"overview": ("Overview",)}
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_exports(__name__, _HOME)
+    __all__, __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -13,7 +13,7 @@ from openskills.arguments import check_arguments
 from openskills.artifacts.open import open_artifact_store, open_object_store
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
-from openskills.concurrency import CrossLoopLock
+from openskills.concurrency import AsyncCloseable, CrossLoopLock
 from openskills.errors import ExecutorUnavailable, SkillError
 from openskills.executors.checkpoints import refresh_workspace, remove_checkpoints, save_workspace
 from openskills.executors.commands import CommandRules, CommandRunner, build_workspace_key, open_command_runner
@@ -49,7 +49,7 @@ _MAX_OVERVIEWS = 8
 
 
 @check_arguments
-class SkillRuntime:
+class SkillRuntime(AsyncCloseable):
     """Skills, an executor for their commands, and stores, for any number of conversations. Close it, or `async with`.
 
     `executor` is a name (`auto`, `sandbox`, `container`, `local`, …), an `Executor`, or None: then skills can be read
@@ -187,12 +187,6 @@ class SkillRuntime:
             await close()
         if failed:
             raise failed[0]
-
-    async def __aenter__(self) -> "SkillRuntime":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def _create_conversation(self, scope: Scope, cache: ConversationCache) -> Conversation:
         settings = self.settings

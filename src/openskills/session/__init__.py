@@ -46,9 +46,9 @@ _MODULES = {
     "sqlite": ("SqliteSessionStore",),
     "state": ("SkillState",),
     "store": (
-        "NO_LEASE",
         "AppendResult",
         "LeaseRecord",
+        "NO_LEASE",
         "Session",
         "SessionInfo",
         "SessionKey",
@@ -63,6 +63,4 @@ _MODULES = {
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    _home = {name: home for home, names in _MODULES.items() for name in names}
-    __all__ = list(_home)
-    __getattr__, __dir__ = lazy_exports(__name__, _home)
+    __all__, __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -3,52 +3,32 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from openskills.arguments import check_arguments
 from openskills.concurrency import LoopLocal
 from openskills.errors import InvalidArgument, SessionsUnavailable, SkillError
 from openskills.postgres import (
     LOCK_TRANSACTION,
-    MIGRATION_LOCK,
     URL_HINT,
     WRITE_MODE,
     build_begin,
     import_asyncpg,
+    migrate,
     translate_postgres_errors,
 )
-from openskills.session.sqlite import SESSION_MIGRATIONS
+from openskills.session.sqlite import SESSION_DATABASE
 from openskills.session.store import AppendEventHook, SessionKey, session_id, strip_credentials
 from openskills.session.tables import SqlSessionStore, SqlSteps
-from openskills.sql import (
-    CREATE_SCHEMA_TABLE,
-    INSERT_SCHEMA_VERSION,
-    SELECT_SCHEMA_VERSION,
-    MigrationStep,
-    SqlQuery,
-    SqlRow,
-    find_missing_steps,
-)
+from openskills.sql import DatabaseProfile, SqlQuery, SqlRow
 
 T = TypeVar("T")
 
 READ_MODE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-_IS_RECORDED = "SELECT to_regclass('openskills_schema') IS NOT NULL"
 _CONNECTIONS = 10
 _CONNECT_TIMEOUT = 30.0
 _ANSWER_TIMEOUT = 60.0
-
-
-class _AsyncpgConnection(Protocol):
-    async def fetch(self, query: str, *args: object) -> Sequence[SqlRow]: ...
-    async def execute(self, query: str, *args: object) -> str: ...
-
-
-class _AsyncpgPool(Protocol):
-    async def acquire(self, *, timeout: float) -> _AsyncpgConnection: ...
-    async def release(self, connection: _AsyncpgConnection) -> None: ...
-    async def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +36,7 @@ class PostgresTransaction:
     """A connection in a transaction."""
 
     place: str
-    connection: _AsyncpgConnection
+    connection: Any
 
     async def lock(self, name: int) -> None:
         """Acquire an advisory lock until the end of the transaction."""
@@ -77,11 +57,11 @@ class PostgresTransaction:
 class PostgresPool:
     """A connection pool per event loop. `place` names the database in errors, without user and password."""
 
-    def __init__(self, url: str, place: str, *, steps: tuple[MigrationStep, ...] = SESSION_MIGRATIONS) -> None:
+    def __init__(self, url: str, place: str, profile: DatabaseProfile = SESSION_DATABASE) -> None:
         self.place = place
         self._url = url
-        self._steps = steps
-        self._pools = LoopLocal[_AsyncpgPool](self._create_pool)
+        self._profile = profile
+        self._pools = LoopLocal[Any](self._create_pool)
 
     @asynccontextmanager
     async def transaction(self, kind: str = WRITE_MODE) -> AsyncGenerator[PostgresTransaction]:
@@ -89,9 +69,16 @@ class PostgresPool:
         with translate_postgres_errors(self.place, SessionsUnavailable):
             pool = await self._pools.get()
             connection = await pool.acquire(timeout=_CONNECT_TIMEOUT + _ANSWER_TIMEOUT)
+        tx = PostgresTransaction(self.place, connection)
         try:
-            async with _run_transaction(PostgresTransaction(self.place, connection), kind) as tx:
-                yield tx
+            await tx.execute_update((build_begin(kind), ()))
+            yield tx
+            await tx.execute_update(("COMMIT", ()))
+        except BaseException:
+            # A lost connection has nothing to roll back.
+            with suppress(SkillError):
+                await tx.execute_update(("ROLLBACK", ()))
+            raise
         finally:
             with translate_postgres_errors(self.place, SessionsUnavailable):
                 await pool.release(connection)
@@ -103,13 +90,13 @@ class PostgresPool:
             with translate_postgres_errors(self.place, SessionsUnavailable):
                 await pool.close()
 
-    async def _create_pool(self) -> _AsyncpgPool:
-        making = cast("Any", import_asyncpg("a session store in PostgreSQL")).create_pool(
+    async def _create_pool(self) -> Any:
+        pool = await cast("Any", import_asyncpg("a session store in PostgreSQL")).create_pool(
             self._url, min_size=0, max_size=_CONNECTIONS, timeout=_CONNECT_TIMEOUT, command_timeout=_ANSWER_TIMEOUT
         )
-        pool = cast("_AsyncpgPool", await making)
         try:
-            await self._migrate(pool)
+            async with pool.acquire(timeout=_CONNECT_TIMEOUT) as connection:
+                await migrate(connection, self._profile, self.place)
         except ValueError:
             await pool.close()
             # The original message would repeat parts of the URL, possibly of the password.
@@ -118,41 +105,6 @@ class PostgresPool:
             await pool.close()
             raise
         return pool
-
-    async def _migrate(self, pool: _AsyncpgPool) -> None:
-        connection = await pool.acquire(timeout=_CONNECT_TIMEOUT)
-        try:
-            plain = PostgresTransaction(self.place, connection)
-            ((recorded,),) = await plain.fetch_rows((_IS_RECORDED, ()))
-            if recorded and not await self._read_missing_steps(plain):
-                return
-            async with _run_transaction(plain, WRITE_MODE) as tx:
-                await tx.lock(MIGRATION_LOCK)
-                await tx.execute_update((CREATE_SCHEMA_TABLE, ()))
-                # Read again: another process may have migrated in the meantime.
-                for version, step in await self._read_missing_steps(tx):
-                    for sql in step:
-                        await tx.execute_update((sql, ()))
-                    await tx.execute_update((INSERT_SCHEMA_VERSION, (version,)))
-        finally:
-            await pool.release(connection)
-
-    async def _read_missing_steps(self, tx: PostgresTransaction) -> Sequence[tuple[int, MigrationStep]]:
-        ((version,),) = await tx.fetch_rows((SELECT_SCHEMA_VERSION, ()))
-        return find_missing_steps(version, place=self.place, steps=self._steps)
-
-
-@asynccontextmanager
-async def _run_transaction(tx: PostgresTransaction, kind: str) -> AsyncGenerator[PostgresTransaction]:
-    try:
-        await tx.execute_update((build_begin(kind), ()))
-        yield tx
-        await tx.execute_update(("COMMIT", ()))
-    except BaseException:
-        # A lost connection has nothing to roll back.
-        with suppress(SkillError):
-            await tx.execute_update(("ROLLBACK", ()))
-        raise
 
 
 @check_arguments

@@ -93,11 +93,6 @@ def build_delete_queries(key: SessionKey) -> tuple[SqlQuery, SqlQuery]:
     return (_DELETE_EVENTS, found), (_DELETE, found)
 
 
-def build_lease_query(key: SessionKey) -> SqlQuery:
-    """The last lease of a session: one row or none, the fields of `LeaseRecord`."""
-    return _LEASE, (session_id(key),)
-
-
 def build_set_lease_query(key: SessionKey, lease: LeaseRecord) -> SqlQuery:
     return _SET_LEASE, (session_id(key), lease.epoch, lease.holder, lease.expires)
 
@@ -184,7 +179,7 @@ def _read_head(key: SessionKey) -> SqlSteps[SessionHead | None]:
 
 
 def _read_lease(key: SessionKey) -> SqlSteps[LeaseRecord]:
-    rows = yield build_lease_query(key)
+    rows = yield _LEASE, (session_id(key),)
     return LeaseRecord(*rows[0]) if rows else NO_LEASE
 
 

@@ -14,10 +14,9 @@ A process may be started for every call, so importing this loads little: what de
 from typing import TYPE_CHECKING
 
 from openskills.lazy import lazy_exports
-from openskills.skillkit.entry import Answer, SkillRefusal, artifact, log, main, progress, skill
+from openskills.skillkit.entry import Answer, SkillRefusal, artifact, log, main, progress, seconds_left, skill
 
 if TYPE_CHECKING:
-    from openskills.skillkit.entry import seconds_left
     from openskills.skillkit.files import AllowedRoot, Glob, Walk, detect_encoding, root
 
 
@@ -37,15 +36,8 @@ __all__ = [
     "skill",
 ]
 
-_HOME = {
-    "Glob": "files",
-    "AllowedRoot": "files",
-    "Walk": "files",
-    "detect_encoding": "files",
-    "root": "files",
-    "seconds_left": "entry",
-}
+_MODULES = {"files": ("AllowedRoot", "Glob", "Walk", "detect_encoding", "root")}
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_exports(__name__, _HOME)
+    _, __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -81,18 +81,15 @@ class FakeProcess(CapturedProcess):
         return len(data)
 
     async def close_input(self) -> None:
-        """See `Process.close_input`."""
         if self._input:
             self._input = self.terminal is not None
             self._replies.clear()
             self._end_when_done()
 
     async def is_waiting(self) -> bool:
-        """See `Process.is_waiting`."""
         return False
 
     async def resize(self, rows: int, columns: int) -> None:
-        """See `Process.resize`."""
         if self.terminal is None:
             raise InvalidArgument("process", "has no terminal")
         if rows < 1 or columns < 1:
@@ -100,7 +97,6 @@ class FakeProcess(CapturedProcess):
         self.terminal = TerminalSize(rows, columns)
 
     async def kill(self) -> None:
-        """See `Process.kill`."""
         self._end(_TERMINATED, EndReason.KILLED, "it was ended by request")
 
     def _receive(self, data: bytes) -> None:
@@ -149,7 +145,6 @@ class FakeBackend:
         return self._isolation
 
     async def attach(self, place: WorkspaceDirectory) -> "FakeBackend":
-        """See `Backend.attach`."""
         del place
         return self
 
@@ -171,7 +166,6 @@ class FakeWorkspace(DirectoryWorkspace):
     """A workspace whose commands are answered; implements `Workspace`."""
 
     async def start(self, command: Command) -> Any:
-        """See `Workspace.start`."""
         self._check_open()
         self._tree.make_directory(command.run_dir)
         self._tree.check_directory(command.cwd)

@@ -39,7 +39,6 @@ class ScriptedModel:
         return self._name
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """See `Model.stream`."""
         self.requests.append(copy.deepcopy(request))
         told = await self._next_answer(request)
         if isinstance(told, BaseException):

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from openskills.catalog.skill import COMMAND_TOOLS
-from openskills.errors import CommandDenied, InvalidArgument, UnknownSkill
+from openskills.errors import CommandDenied, InvalidArgument, UnknownSkill, shorten
 from openskills.executors.approval import ApprovalGrant, ApprovalRequest
 from openskills.executors.direct_start import ShellWord, parse_simple_command
 from openskills.executors.spec import RESERVED, SKILLS
@@ -349,4 +349,4 @@ def _build_restriction_error(question: ApprovalQuestion) -> CommandDenied:
 
 
 def _excerpt(command: str) -> str:
-    return command if len(command) <= _MAX_COMMAND_CHARS else f"{command[:_MAX_COMMAND_CHARS]}…"
+    return shorten(command, _MAX_COMMAND_CHARS)

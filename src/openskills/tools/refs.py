@@ -10,7 +10,7 @@ from typing import TypeAlias
 from openskills.artifacts.store import parse_ref
 from openskills.catalog.skill import SKILL_FILE, Skill
 from openskills.concurrency import run_in_thread
-from openskills.errors import ForbiddenPath, InvalidArgument, SkillError
+from openskills.errors import ForbiddenPath, InvalidArgument, SkillError, shorten
 from openskills.executors.files.globs import escape_glob
 from openskills.executors.protocol import Workspace
 from openskills.executors.spec import INPUTS, SKILLS, TOP_DIRECTORIES, WRITABLE, expand_path, normalize_path
@@ -163,7 +163,7 @@ def _relative_to_root(text: str, root: str | None, field: str) -> str:
 
 
 def _excerpt(text: str) -> str:
-    return repr(text if len(text) <= _MAX_EXCERPT_CHARS else f"{text[:_MAX_EXCERPT_CHARS]}…")
+    return repr(shorten(text, _MAX_EXCERPT_CHARS))
 
 
 MAX_NAMES = 6

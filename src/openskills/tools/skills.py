@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from openskills.catalog.skill import SKILL_FILE, ResourceKind, Skill
-from openskills.errors import InvalidArgument, NotLoaded, SkillError
+from openskills.errors import InvalidArgument, NotLoaded, SkillError, shorten
 from openskills.executors.environment import can_grant
 from openskills.paths import to_printable
 from openskills.prompt.blocks import parse_fragment, to_one_line
@@ -251,7 +251,7 @@ async def search(context: ToolContext, arguments: SearchArguments) -> ToolResult
         }
         for hit in hits
     ]
-    asked = arguments.query if len(arguments.query) <= _MAX_QUERY_CHARS else f"{arguments.query[:_MAX_QUERY_CHARS]}…"
+    asked = shorten(arguments.query, _MAX_QUERY_CHARS)
     data = {"query": to_printable(asked), "skills": found}
     if not found:
         data["hint"] = "no matches; try other words, or words from the task itself"

@@ -13,7 +13,7 @@ from openskills.arguments import check_arguments
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.skill import Skill
 from openskills.catalog.snapshot import CatalogSnapshot
-from openskills.errors import InvalidArgument, SkillError, UnknownSkill
+from openskills.errors import InvalidArgument, SkillError, UnknownSkill, shorten
 from openskills.executors.commands import CommandRunner
 from openskills.executors.interactive import InteractiveCommands
 from openskills.executors.requests import InstallMode, PackageOptions, SecretCallback, build_secret_request
@@ -239,8 +239,7 @@ def _build_error(tool: Tool[Any], error: ValidationError) -> InvalidArgument:
         case "extra_forbidden":
             return InvalidArgument(field[:_MAX_EXCERPT_CHARS], f"unknown argument of {tool.name}; it takes {known}")
         case _:
-            shown = repr(first.get("input"))
-            shown = shown if len(shown) <= _MAX_EXCERPT_CHARS else f"{shown[:_MAX_EXCERPT_CHARS]}…"
+            shown = shorten(repr(first.get("input")), _MAX_EXCERPT_CHARS)
             return InvalidArgument(field, f"{first['msg']}; got {shown}")
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,10 +62,10 @@ class Slow(FunctionTable):
 
 
 @asynccontextmanager
-async def opened(directory: Path, table: FunctionTable) -> AsyncGenerator[HostParts]:
+async def opened(directory: Path, table: FunctionTable, **changes: Any) -> AsyncGenerator[HostParts]:
     """A host without HTTP, with one skill."""
     manifest(directory, "late", "description: first\n")
-    parts = await open_parts(settings_in(directory), HostOptions(watch=False), table)
+    parts = await open_parts(settings_in(directory, **changes), HostOptions(watch=False), table)
     try:
         yield parts
     finally:

@@ -250,7 +250,6 @@ class ExecutorHooks:
     limits: Limits = _LIMITS
 
     async def run(self, run: HookRun) -> HookResult:
-        """See `HookRunner.run`."""
         key = hashlib.blake2b(run.thread.encode(), digest_size=12).hexdigest()
         workspace = await self.executor.open(f"hooks-{key}")
         folder = f"work/{run.skill}"

@@ -8,24 +8,15 @@ from typing import TYPE_CHECKING
 from openskills.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from openskills.adapters.mcp.server import McpServer, serve_stdio
-    from openskills.adapters.mcp.tools import mcp_tools
+    from openskills.adapters.mcp.server import McpServer as McpServer
+    from openskills.adapters.mcp.server import serve_stdio as serve_stdio
+    from openskills.adapters.mcp.tools import mcp_tools as mcp_tools
 
-__all__ = [
-    "McpServer",
-    "mcp_tools",
-    "serve_stdio",
-]
-
-_HOME = {
-    "McpServer": "server",
-    "mcp_tools": "tools",
-    "serve_stdio": "server",
-}
+_MODULES = {"server": ("McpServer", "serve_stdio"), "tools": ("mcp_tools",)}
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    _fetch, __dir__ = lazy_exports(__name__, _HOME)
+    __all__, _fetch, __dir__ = lazy_exports(__name__, _MODULES)
 
     def __getattr__(name: str) -> object:
         """Fetch a public name from its module and remember it; `MissingExtra` without the packages it needs."""

@@ -456,7 +456,6 @@ class ClientModel(ABC):
         return self._name
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """See `Model.stream`."""
         return self._retrying.stream(lambda: self._attempt(request), self.name)
 
     async def close(self) -> None:

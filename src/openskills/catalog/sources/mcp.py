@@ -38,6 +38,7 @@ from openskills.errors import (
     LimitExceeded,
     SkillError,
     SourceUnavailable,
+    shorten,
 )
 from openskills.filesystem import MONTH, make_private, remove_unused, replace_directory, replace_file
 from openskills.settings import Settings
@@ -442,7 +443,7 @@ class McpFiles:
     """The files of one listed skill; `RemoteFiles` of a `Skill`."""
 
     def __init__(self, source: McpSource, skill: McpSkill, folder: Path) -> None:
-        self.server = source.label if len(source.label) <= _MAX_NAME else f"{source.label[:_MAX_NAME]}…"
+        self.server = shorten(source.label, _MAX_NAME)
         self._source = source
         self._skill = skill
         self._folder = folder

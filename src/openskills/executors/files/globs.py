@@ -15,7 +15,7 @@ from glob import escape
 from itertools import pairwise
 from typing import NamedTuple
 
-from openskills.errors import ForbiddenPath, InvalidArgument
+from openskills.errors import ForbiddenPath, InvalidArgument, shorten
 from openskills.executors.spec import expand_path, normalize_parts
 from openskills.filesystem import TEMPORARY_PREFIX
 
@@ -207,7 +207,7 @@ def _check_text(pattern: str, field: str) -> None:
     if not pattern or "\0" in pattern:
         raise InvalidArgument(field, f"invalid pattern {pattern[:40]!r}; use one such as out/**/*.txt")
     if len(pattern) > MAX_PATTERN:
-        shown = pattern[:40] + "…"
+        shown = shorten(pattern, 40)
         raise InvalidArgument(field, f"{shown!r} has {len(pattern):,} characters; the maximum is {MAX_PATTERN:,}")
     try:
         os.fsencode(pattern)

@@ -318,7 +318,6 @@ class WorkspaceTree:
             self._root = -1
 
     def write(self, path: str, chunks: Iterable[bytes], *, executable: bool = False) -> FileInfo:
-        """See `Workspace.write`."""
         with self.open_writer(path, executable=executable) as arrival:
             for chunk in chunks:
                 arrival.write(chunk)
@@ -370,7 +369,6 @@ class WorkspaceTree:
             os.symlink(target, "node_modules", dir_fd=parent)
 
     def make_directory(self, path: str) -> None:
-        """See `Workspace.make_directory`."""
         where = normalize_path(path)
         if where not in WRITABLE:
             where = check_writable_path(path)
@@ -384,7 +382,6 @@ class WorkspaceTree:
             os.close(open_beneath(self._root, where, PATH_ONLY | os.O_DIRECTORY))
 
     def remove(self, path: str) -> bool:
-        """See `Workspace.remove`."""
         directory, name = os.path.split(check_writable_path(path))
         with translate_os_errors(path):
             try:
@@ -443,7 +440,6 @@ class WorkspaceTree:
         return self._marker.mark()
 
     def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> WorkspaceListing:
-        """See `Workspace.list`."""
         return list_files(self._root, compile_globs(globs), since=self._check_mark(since), limit=limit)
 
     def list_small(self, globs: Sequence[str], *, since: int | None, limit: int) -> WorkspaceListing | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_network
 
 from openskills.addresses import METADATA, PRIVATE, Address, Network, classify_address, unmap_address
-from openskills.errors import InvalidArgument
+from openskills.errors import InvalidArgument, shorten
 
 Host = str | Address
 
@@ -38,16 +38,16 @@ def normalize_host(text: str, *, field: str = "host") -> Host:
         with suppress(ValueError):
             if "%" not in name:
                 return unmap_address(IPv6Address(name[1:-1]))
-        raise InvalidArgument(field, f"{_excerpt(name[1:-1])} is not an IPv6 address without a zone")
+        raise InvalidArgument(field, f"{shorten(name[1:-1])!a} is not an IPv6 address without a zone")
     name = name.removesuffix(".")
     labels = name.split(".")
     if _NUMBER.fullmatch(labels[-1]):
         try:
             return IPv4Address(name)
         except ValueError:
-            raise InvalidArgument(field, f"{_excerpt(name)} is not an IPv4 address in the form 192.0.2.1") from None
+            raise InvalidArgument(field, f"{shorten(name)!a} is not an IPv4 address in the form 192.0.2.1") from None
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise InvalidArgument(field, f"invalid host name {_excerpt(text)}; write international names as xn--…")
+        raise InvalidArgument(field, f"invalid host name {shorten(text)!a}; write international names as xn--…")
     return name
 
 
@@ -58,7 +58,7 @@ def split_port(text: str, *, field: str = "host") -> tuple[str, int | None]:
         return text, None
     number = int(port) if _PORT.fullmatch(port) else 0
     if not 0 < number < 65536:
-        raise InvalidArgument(field, f"invalid port in {_excerpt(text)}; use a number from 1 to 65535")
+        raise InvalidArgument(field, f"invalid port in {shorten(text)!a}; use a number from 1 to 65535")
     return host, number
 
 
@@ -99,12 +99,12 @@ def parse_entry(text: str) -> AllowListEntry:
     name, port = split_port(pattern, field=field)
     if name == "*":
         if places:
-            raise InvalidArgument(field, f"{_excerpt(text)}: `*` only allows public addresses; name the host")
+            raise InvalidArgument(field, f"{shorten(text)!a}: `*` only allows public addresses; name the host")
         return AllowListEntry(None, has_subdomains=False, port=port)
     below = name.startswith("*.")
     host = normalize_host(_to_ascii(name.removeprefix("*."), field), field=field)
     if below and not isinstance(host, str):
-        raise InvalidArgument(field, f"{_excerpt(text)}: an address has no subdomains; list the addresses")
+        raise InvalidArgument(field, f"{shorten(text)!a}: an address has no subdomains; list the addresses")
     return AllowListEntry(host, below, port, places)
 
 
@@ -160,7 +160,7 @@ def _parse_networks(text: str, field: str) -> tuple[Network, ...]:
     try:
         return (ip_network(text),)
     except ValueError:
-        raise InvalidArgument(field, f"={_excerpt(text)} is neither 'private' nor an address or network") from None
+        raise InvalidArgument(field, f"={shorten(text)!a} is neither 'private' nor an address or network") from None
 
 
 def _to_ascii(name: str, field: str) -> str:
@@ -169,8 +169,4 @@ def _to_ascii(name: str, field: str) -> str:
     with suppress(UnicodeError):
         if _AMBIGUOUS.isdisjoint(name):
             return name.encode("idna").decode("ascii")
-    raise InvalidArgument(field, f"{_excerpt(name)} has no unambiguous ASCII form; write it as xn--…")
-
-
-def _excerpt(text: str) -> str:
-    return ascii(text if len(text) <= 100 else f"{text[:100]}…")
+    raise InvalidArgument(field, f"{shorten(name)!a} has no unambiguous ASCII form; write it as xn--…")

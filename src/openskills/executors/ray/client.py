@@ -158,7 +158,6 @@ class RemoteProcess:
         self._ended.add_done_callback(lambda _: act())
 
     async def write(self, data: bytes) -> int:
-        """See `Process.write`."""
         if self._ended.done() and self._client.is_closed:
             raise InvalidArgument("process", "has ended and takes no more input")
         # A pipe takes 64 KiB at once.
@@ -166,7 +165,6 @@ class RemoteProcess:
         return int(value)
 
     async def close_input(self) -> None:
-        """See `Process.close_input`."""
         if not (self._ended.done() and self._client.is_closed):
             await self._client.call("close_input", {"handle": self.id})
 
@@ -183,18 +181,15 @@ class RemoteProcess:
         return ProcessOutput(data, int(begin), int(end), int(missed), bool(ended))
 
     async def is_waiting(self) -> bool:
-        """See `Process.is_waiting`."""
         if self._ended.done():
             return False
         value, _ = await self._client.call("is_waiting", {"handle": self.id})
         return bool(value)
 
     async def resize(self, rows: int, columns: int) -> None:
-        """See `Process.resize`."""
         await self._client.call("resize", {"handle": self.id, "rows": rows, "columns": columns})
 
     async def kill(self) -> None:
-        """See `Process.kill`."""
         if not self._ended.done():
             try:
                 await self._client.call("kill", {"handle": self.id})
@@ -204,7 +199,6 @@ class RemoteProcess:
             await asyncio.wait([self._ended])
 
     async def wait(self) -> CommandResult:
-        """See `Process.wait`."""
         return await asyncio.shield(self._ended)
 
     def finish(self, result: CommandResult) -> None:
@@ -312,12 +306,10 @@ class RemoteWorkspace:
 
     @property
     def root(self) -> str:
-        """See `Workspace.root`."""
         return self.attachment.root
 
     @property
     def isolation(self) -> Isolation:
-        """See `Workspace.isolation`."""
         return self.attachment.isolation
 
     @property
@@ -330,7 +322,6 @@ class RemoteWorkspace:
         return self._requests is None or await self._requests.claim(self.id, request_id)
 
     async def release_request(self, request_id: str) -> None:
-        """See `RequestKeeper.release_request`."""
         if self._requests is not None:
             await self._requests.release(self.id, request_id)
 
@@ -351,7 +342,6 @@ class RemoteWorkspace:
     async def install_packages(
         self, packages: PackageSet, index: PackageIndex | None, *, progress: Callable[[str], None] | None = None
     ) -> PackageEnvironment:
-        """See `PackageProvider.install_packages`."""
         wanted = (packages, index)
         _, (value, _) = await self._request("install_packages", {"wanted": wanted}, progress=progress)
         return self._remember_environment(value, wanted)
@@ -366,7 +356,6 @@ class RemoteWorkspace:
         return found
 
     async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
-        """See `Workspace.write`."""
         arguments = {"path": path, "executable": executable}
         if isinstance(data, bytes) and len(data) <= _CHUNK:
             value, _ = await self._call("write", arguments, data)
@@ -376,23 +365,19 @@ class RemoteWorkspace:
         return _read_file(value)
 
     async def link(self, path: str, target: str) -> None:
-        """See `Workspace.link`."""
         await self._call("link", {"path": path, "target": target})
         self._report_change()
 
     async def make_directory(self, path: str) -> None:
-        """See `Workspace.make_directory`."""
         await self._call("make_directory", {"path": path})
 
     async def remove(self, path: str) -> bool:
-        """See `Workspace.remove`."""
         value, _ = await self._call("remove", {"path": path})
         self._report_change()
         return bool(value)
 
     @asynccontextmanager
     async def open(self, path: str) -> AsyncGenerator[WorkspaceFileReader]:
-        """See `Workspace.open`."""
         async with AsyncExitStack() as stack:
             _, (value, chunks) = await self._repeat(
                 lambda attachment: stack.enter_async_context(open_content(attachment, "open_file", {"path": path}))
@@ -400,12 +385,10 @@ class RemoteWorkspace:
             yield WorkspaceFileReader(_read_file(value["info"]), chunks)
 
     async def mark(self) -> int:
-        """See `Workspace.mark`."""
         attachment, (value, _) = await self._request("mark", {})
         return _add_epoch(int(value), attachment)
 
     async def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> WorkspaceListing:
-        """See `Workspace.list`."""
         # A mark is a time of the clock of one node. If the workspace has moved since, the node finds its own.
         epoch, mark = divmod(since, 1 << _MARK_BITS) if since is not None else (0, None)
         marked = {"since": mark, "since_epoch": epoch or None, "skill": self._marked_skills.get(since or 0)}
@@ -427,7 +410,6 @@ class RemoteWorkspace:
         return process
 
     async def usage(self) -> WorkspaceUsage:
-        """See `Workspace.usage`."""
         value, _ = await self._call("usage", {})
         return _read_usage(value)
 

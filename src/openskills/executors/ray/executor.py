@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from openskills.arguments import check_arguments
 from openskills.artifacts.objects import ObjectStore
 from openskills.artifacts.open import open_object_store
-from openskills.concurrency import CrossLoopLock, LoopLocal, run_in_thread
+from openskills.concurrency import AsyncCloseable, CrossLoopLock, LoopLocal, run_in_thread
 from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError
 from openskills.executors.files.descriptors import delete_tree
 from openskills.executors.open import open_executor
@@ -321,7 +321,7 @@ class WorkspaceCheckpoints:
         await self._store.delete([one.name for one in stored if one.name < name])
 
 
-class RayExecutor:
+class RayExecutor(AsyncCloseable):
     """Workspaces on the nodes of a cluster; implements `Executor`."""
 
     name = "ray"
@@ -377,7 +377,6 @@ class RayExecutor:
             return workspace
 
     async def remove(self, key: str) -> bool:
-        """See `Executor.remove`."""
         id_ = compute_workspace_id(key)
         async with self._locks.setdefault(id_, CrossLoopLock()):
             workspace = self._open.pop(id_, None)
@@ -427,12 +426,6 @@ class RayExecutor:
         Raises `InvalidArgument` for an unknown node. `is_draining=False` undoes it.
         """
         return await self._call_directory("drain", node=node, is_draining=is_draining)
-
-    async def __aenter__(self) -> "RayExecutor":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _call_directory(self, name: str, **arguments: Any) -> Any:
         async with self._connecting:

@@ -5,10 +5,11 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Any, Self, cast
+from typing import Any, cast
 from uuid import uuid4
 
 from openskills.arguments import check_arguments
+from openskills.concurrency import AsyncCloseable
 from openskills.errors import (
     BadSkillOutput,
     DeadlineExceeded,
@@ -280,7 +281,7 @@ _TIMEOUT_MARGIN = 5.0
 
 
 @check_arguments
-class Client:
+class Client(AsyncCloseable):
     """Invokes the skills of one host.
 
     `base_url` and `api_key` default to those of the settings, and the settings to those of the environment. `timeout`
@@ -396,12 +397,6 @@ class Client:
     async def close(self) -> None:
         """Close the connections of the running event loop."""
         await self._connection.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _fetch_patiently(self, ask: ClientRequest, skill_id: str) -> ClientResponse[bytes]:
         """Fetch with the default timeout, and ask the host for that of the skill only if this one has passed."""

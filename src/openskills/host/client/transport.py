@@ -28,6 +28,7 @@ from openskills.errors import (
     InvalidArgument,
     LimitExceeded,
     SkillError,
+    shorten,
 )
 from openskills.host.model import Failure, InvokeResult, Outcome, failure_outcome, normalize_outcome, success_outcome
 from openskills.skillkit.entry import InvalidJson, parse_json
@@ -546,8 +547,7 @@ def check_object(value: object, what: str) -> Mapping[str, Any]:
 
 
 def excerpt(body: bytes) -> str:
-    text = body[: MAX_EXCERPT * 4].decode("utf-8", "replace")
-    return text if len(text) <= MAX_EXCERPT else f"{text[:MAX_EXCERPT]}…"
+    return shorten(body[: MAX_EXCERPT * 4].decode("utf-8", "replace"), MAX_EXCERPT)
 
 
 def _parse_outcome(found: Mapping[str, Any], meta: Mapping[str, Any], retry_after: float | None) -> Outcome:

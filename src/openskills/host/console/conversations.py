@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from openskills.agent.agent import ARTIFACT, ERROR, SUMMARY, TOOL_CALL, build_items, group_layers
 from openskills.errors import Forbidden
+from openskills.host.bodies import read_message
 from openskills.host.console.pages import PageRequest, build_page, render_markdown
 from openskills.host.console.runs import parse_object
 from openskills.host.console.skill import format_json
@@ -22,7 +23,7 @@ from openskills.host.conversations import (
     ConversationView,
 )
 from openskills.host.http import HttpRefusal, HttpResponse, SseEvent, unknown_part
-from openskills.host.routes import read_message, select_request, stream_events
+from openskills.host.routes import select_request, stream_events
 from openskills.host.runs import CUT_EVENT, RESULT_EVENT, EventPosition
 from openskills.prompt.usage import RequestChange, compare_requests, diff_lines
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, USER, Event

@@ -100,17 +100,7 @@ async def list_sources(parts: HostParts) -> list[dict[str, Any]]:
 def key_json(key: StoredKey, parts: HostParts) -> dict[str, Any]:
     """A key as JSON, without its digest, and what it uses of its limits in this worker."""
     is_expired = key.expires_at is not None and key.expires_at <= time.time()
-    return {
-        "name": key.name,
-        "begins": key.hint,
-        "scopes": list(key.scopes),
-        "role": key.role,
-        **key.limits,
-        "created": key.created,
-        "expires": key.expires,
-        "is_expired": is_expired,
-        "use": parts.host.describe_use(key),
-    }
+    return {**key.to_dict(), "is_expired": is_expired, "use": parts.host.describe_use(key)}
 
 
 async def create_host_key(parts: HostParts, given: Mapping[str, Any]) -> tuple[str, StoredKey]:

@@ -11,6 +11,7 @@ from starlette.datastructures import FormData, UploadFile
 from openskills.errors import Forbidden, InvalidArgument, SkillError, UnknownSkill
 from openskills.executors.files.tree import choose_upload_name
 from openskills.executors.spec import INPUTS
+from openskills.host.bodies import open_form
 from openskills.host.commands import MAX_UPLOAD_BYTES
 from openskills.host.console.pages import PageRequest
 from openskills.host.console.runs import format_command, load_run
@@ -18,7 +19,6 @@ from openskills.host.console.skill import find_entry
 from openskills.host.http import HttpRefusal, HttpResponse
 from openskills.host.invoke import start_run
 from openskills.host.registry.registry import RegistryEntry
-from openskills.host.routes import open_form
 from openskills.host.service import InvokeRequest
 from openskills.host.strict_json import read_json
 

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard, TypeVar, cast
 
 import jsonschema_rs
 
-from openskills.errors import InvalidArgument
+from openskills.errors import InvalidArgument, shorten
 from openskills.host.model import HostLimits, Registration, SkillStartMethod
 from openskills.host.runners.kinds import MODULE_PATTERN, RUNNER_KINDS
 from openskills.project import SECRET_NAME_PATTERN
@@ -45,8 +45,7 @@ def _to_lines(spans: YamlSpans, lines: LineIndex) -> dict[ValuePath, tuple[int, 
 
 
 def duplicate_key_problem(name: str, line: int | None = None, column: int | None = None) -> Problem:
-    shown = name if len(name) <= 60 else f"{name[:60]}…"
-    return Problem("key-twice", f"duplicate key {shown!r}; keep one of them", line=line, column=column)
+    return Problem("key-twice", f"duplicate key {shorten(name, 60)!r}; keep one of them", line=line, column=column)
 
 
 VARIABLE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
@@ -203,13 +202,13 @@ class ManifestReader:
 
     def _add_problem(self, name: str, message: str, rule: str, at: ValuePath | None, severity: Severity) -> None:
         line, column = self._document.positions.get((*self._path, *(at or (name,))), (None, None))
-        field = ".".join((*self._path, name if len(name) <= _EXCERPT_LENGTH else f"{name[:_EXCERPT_LENGTH]}…"))
+        field = ".".join((*self._path, shorten(name, _EXCERPT_LENGTH)))
         self.problems.append(Problem(rule, f"{field}: {message}", severity, line, column))
 
 
 def excerpt(text: str) -> str:
     """A quoted text for a message, shortened."""
-    return repr(text if len(text) <= _EXCERPT_LENGTH else f"{text[:_EXCERPT_LENGTH]}…")
+    return repr(shorten(text, _EXCERPT_LENGTH))
 
 
 def _is_integer(value: object) -> TypeGuard[int]:
@@ -243,17 +242,13 @@ def read_schema(fields: ManifestReader, name: str) -> Mapping[str, Any] | None:
     except jsonschema_rs.ValidationError as error:
         path = [*error.instance_path]
         where = f" at {'.'.join(map(str, path))[:_MAX_EXCERPT]}" if path else ""
-        message = f"not a valid JSON schema{where}: {_shorten(error.message)}"
+        message = f"not a valid JSON schema{where}: {shorten(error.message, _MAX_EXCERPT)}"
         fields.add_error(name, message, rule="schema-invalid", at=(name, *path))
         return None
     except (jsonschema_rs.ReferencingError, ValueError) as error:
-        fields.add_error(name, f"not a valid JSON schema: {_shorten(str(error))}", rule="schema-invalid")
+        fields.add_error(name, f"not a valid JSON schema: {shorten(str(error), _MAX_EXCERPT)}", rule="schema-invalid")
         return None
     return found
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _MAX_EXCERPT else f"{text[:_MAX_EXCERPT]}…"
 
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")

@@ -75,23 +75,35 @@ async def watch(parts: HostParts) -> None:
 
 
 async def follow_changes(parts: HostParts) -> None:
-    """With PostgreSQL: do what other hosts have asked for, until cancelled: new keys, uploads, reloads."""
-    known: dict[str, int] | None = None
+    """With PostgreSQL: do what other hosts have asked for, until cancelled: new keys, uploads, reloads.
+
+    A call begins with all of it, because it may continue one that has failed.
+    """
+    done: dict[str, int] = {}
     failed = False
     while parts.database.is_shared:
         try:
-            found = await parts.database.read(read_changes)
-            if known is None or found.get(CHANGE_KEYS) != known.get(CHANGE_KEYS):
-                await parts.keys.refresh()
-            has_uploads = parts.uploads is not None and await parts.uploads.refresh()
-            if has_uploads or (known is not None and found.get(CHANGE_SKILLS) != known.get(CHANGE_SKILLS)):
-                await reload(parts)
-            known, failed = found, False
+            await _apply_changes(parts, done)
+            failed = False
         except SkillError as error:
             if not failed:
                 _log.warning("cannot see what other hosts have changed, trying again: %s", error.message)
             failed = True
         await asyncio.sleep(CHANGE_INTERVAL)
+
+
+async def _apply_changes(parts: HostParts, done: dict[str, int]) -> None:
+    """Do what `done` lacks, and add to it what was done; so that what fails is done the next time."""
+    found = await parts.database.read(read_changes)
+    keys, skills = found.get(CHANGE_KEYS, 0), found.get(CHANGE_SKILLS, 0)
+    if keys != done.get(CHANGE_KEYS):
+        await parts.keys.refresh()
+        done[CHANGE_KEYS] = keys
+    if parts.uploads is not None and await parts.uploads.refresh():
+        done.pop(CHANGE_SKILLS, None)
+    if skills != done.get(CHANGE_SKILLS):
+        await reload(parts)
+        done[CHANGE_SKILLS] = skills
 
 
 @contextmanager
