@@ -14,6 +14,8 @@ import pytest
 
 from openskills.agent import ModelResponse, ToolCall, Usage
 from openskills.errors import InvalidArgument
+from openskills.host.bodies import MAX_UPLOAD
+from openskills.host.openapi import MAX_MESSAGE_CHARS, MAX_MESSAGE_FILES
 from openskills.host.parts import HostOptions
 from openskills.host.runs import EventPosition
 from openskills.testing.model_server import ErrorReply, ModelReply, ModelServer, ModelServerRequest
@@ -493,3 +495,33 @@ def test_a_key_has_a_limited_number_of_conversations(tmp_path: Path) -> None:
         one = host.client.get("/conversations", headers=keys["run"]).json()["data"]["conversations"][0]["id"]
         host.client.delete(f"/conversations/{one}", headers=keys["run"]).raise_for_status()
         assert create("run").status_code == 201
+
+
+TEXT_FILE = {"name": "a.txt", "data": "YQ=="}
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "field", "why"),
+    [
+        ({"text": " "}, 400, "text", "must not be empty without files"),
+        ({"text": "x" * (MAX_MESSAGE_CHARS + 1)}, 400, "text", "send it as a file"),
+        ({"text": 1}, 400, "text", "expected text"),
+        ({"text": "x", "colour": 1}, 400, "colour", "unknown field; use text, model, files"),
+        ({"text": "x", "files": "a.txt"}, 400, "files", "expected a list such as"),
+        ({"text": "x", "files": [TEXT_FILE] * (MAX_MESSAGE_FILES + 1)}, 400, "files", "at most"),
+        ({"text": "x", "files": ["a.txt"]}, 400, "files[0]", "expected an object such as"),
+        ({"text": "x", "files": [TEXT_FILE, {"name": "b", "data": "?"}]}, 400, "files[1].data", "expected base64"),
+        ({"text": "x", "files": [{"name": "", "data": ""}]}, 400, "files[0].name", "expected 1 to 512 characters"),
+        ({"text": "x", "files": [{"name": "a", "data": "A" * MAX_UPLOAD}]}, 413, None, "the body is too large"),
+    ],
+)
+def test_a_message_that_cannot_be_used_is_refused_with_its_field_and_starts_nothing(
+    tmp_path: Path, message: dict[str, Any], status: int, field: str | None, why: str
+) -> None:
+    with served(tmp_path, options=HostOptions(skills=(write_shout(tmp_path),))) as host:
+        identity = host.client.post("/conversations", json={}).json()["data"]["id"]
+        answer = host.client.post(f"/conversations/{identity}/messages", json=message)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["details"].get("field")) == (status, field), error
+        assert why in error["message"]
+        assert host.client.get(f"/conversations/{identity}").json()["data"]["status"] == "idle"
