@@ -152,9 +152,7 @@ class SchemaValidator:
 
     def validate_output(self, data: Mapping[str, Any]) -> Failure | None:
         """The failure for data that violate the output schema, or None."""
-        return _validate(
-            self._output, data, "data", BadSkillOutput, "the skill's data do not match its output_schema: "
-        )
+        return _validate(self._output, data, "data", BadSkillOutput, "the skill's data do not match its output_schema")
 
 
 def _compile_schema(schema: Mapping[str, Any] | None, skill: str, name: str) -> Any:

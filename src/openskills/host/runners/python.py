@@ -223,7 +223,8 @@ class _PythonSkill:
                 except WarmStartUnsupported as error:
                     self._disable_warm_start(error)
                 else:
-                    self._learn(ended.imported)
+                    if ended.imported:
+                        self._learn(ended.imported)
                     return ended
             argv = (self._python, self.registration.entry, *read_arguments(self.registration))
             env = {**self._environment, **build_call_environment(call)}
