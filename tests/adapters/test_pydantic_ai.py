@@ -264,3 +264,17 @@ async def test_a_cancelled_run_ends_its_command(session: SkillSession) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert not find_processes("sleep 6211")
+
+
+async def test_a_subclass_sees_the_files_that_agents_write(executor: Executor, settings: Settings) -> None:
+    class Guarded(SandboxWorkspace):
+        async def write_bytes(self, path: str, data: bytes) -> None:
+            if path == "secret":
+                raise PermissionError(path)
+            await super().write_bytes(path, data)
+
+    async with Guarded(executor=executor, settings=settings) as workspace:
+        await workspace.write_bytes("a.txt", b"a")
+        assert await workspace.read_bytes("a.txt") == b"a"
+        with pytest.raises(PermissionError):
+            await workspace.write_bytes("secret", b"")

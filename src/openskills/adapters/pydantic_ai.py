@@ -1,7 +1,7 @@
 """Skills and sandboxed workspaces for agents of Pydantic AI. Needs the extra `pydantic-ai`."""
 
 import asyncio
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -29,7 +29,10 @@ try:
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
     from pydantic_ai.workspaces import (
         CommandResult,
+        FileEntry,
         SupportsCommands,
+        SupportsFilesystem,
+        SupportsRealpath,
         WorkspaceBackend,
         WorkspaceCommand,
         WorkspaceOutputLimitError,
@@ -232,7 +235,7 @@ async def _to_result(ended: EndedCommand, workspace: Workspace) -> CommandResult
 
 
 @check_arguments
-class SandboxWorkspace(_InternalCommands, AsyncCloseable):
+class SandboxWorkspace(_InternalCommands, SupportsFilesystem, SupportsRealpath, AsyncCloseable):
     """A workspace backend of Pydantic AI whose commands and files are in a sandbox.
 
     With a `session`, it is the workspace of that session, with its files, policy and approvals. Otherwise it is one of
@@ -258,11 +261,8 @@ class SandboxWorkspace(_InternalCommands, AsyncCloseable):
         opened = self._owned if session is not None or isinstance(executor, str) else executor
         super().__init__(_Environment(session, opened, chosen, rules or CommandRules(), ref))
         self._limits = replace(limits or _LIMITS, output_bytes=2 * MAX_OUTPUT_BYTES)
-        # `SupportsFilesystem` and `SupportsRealpath`, with commands that no policy or approval is asked for.
-        files = PydanticWorkspace(_InternalCommands(self._environment))
-        self.read_bytes, self.write_bytes = files.read_bytes, files.write_bytes
-        self.stat, self.exists, self.realpath = files.stat, files.exists, files.realpath
-        self.list_dir, self.make_dir, self.remove = files.list_dir, files.make_dir, files.remove
+        # With commands that no policy or approval is asked for.
+        self._files = PydanticWorkspace(_InternalCommands(self._environment))
 
     async def run(
         self,
@@ -291,6 +291,38 @@ class SandboxWorkspace(_InternalCommands, AsyncCloseable):
                 if error.field != "command" or isinstance(words, str):
                     raise ValueError(error.message) from error
                 return CommandResult(exit_code=_MISSING, stdout="", stderr=f"{error.message}\n")
+
+    async def read_bytes(self, path: str) -> bytes:
+        """Read a file."""
+        return await self._files.read_bytes(path)
+
+    async def write_bytes(self, path: str, data: bytes) -> None:
+        """Write a file, creating missing directories."""
+        await self._files.write_bytes(path, data)
+
+    async def stat(self, path: str) -> FileEntry:
+        """Describe a file or directory."""
+        return await self._files.stat(path)
+
+    async def list_dir(self, path: str) -> Sequence[FileEntry]:
+        """List a directory."""
+        return await self._files.list_dir(path)
+
+    async def make_dir(self, path: str) -> None:
+        """Create a directory and its parents."""
+        await self._files.make_dir(path)
+
+    async def remove(self, path: str) -> None:
+        """Remove a file or directory."""
+        await self._files.remove(path)
+
+    async def exists(self, path: str) -> bool:
+        """Whether a file or directory exists."""
+        return await self._files.exists(path)
+
+    async def realpath(self, path: str) -> str:
+        """Resolve the links in a path."""
+        return await self._files.realpath(path)
 
     async def destroy(self) -> None:
         """Kill what runs in the workspace and delete its files, unless it belongs to a session."""

@@ -81,7 +81,7 @@ class LiveView:
                 text = json.dumps(dict(event.data), ensure_ascii=False, default=str)
             # A skill may write its result to stdout; that is shown at the end.
             if event.kind == "stderr" or not _is_result(text):
-                shown = escape_text(text).removesuffix("\n")
+                shown = escape_text(text.removesuffix("\r")).removesuffix("\n")
                 warn((shown, "dim") if event.kind == "stderr" else shown)
         elif event.kind == "progress":
             done, total = _to_number(event.data.get("done")), _to_number(event.data.get("total"))

@@ -463,7 +463,7 @@ async def _follow_run(runs: "Runs", run_id: str, after: int, *, as_json: bool) -
             elif event.kind == "result":
                 warn("done" if data["error"] is None else escape_line(str(data["error"]["message"])))
             elif event.kind in {"stdout", "stderr"}:
-                shown = escape_text(str(data.get("text", "")))
+                shown = escape_text(str(data.get("text", "")).removesuffix("\r"))
                 stream = sys.stdout if event.kind == "stdout" else sys.stderr
                 stream.write(shown if data.get("raw") else f"{shown}\n")
             else:

@@ -54,6 +54,7 @@ from openskills.executors.staging.inputs import Pins, StagedInput, stage_inputs
 from openskills.executors.staging.outputs import (
     OutputCollection,
     collect_outputs,
+    describe_unmatched,
     drop_empty_files,
     save_outputs,
 )
@@ -540,12 +541,9 @@ class CommandRunner:
         spec = started.request.outputs
         if spec is None:
             return OutputCollection((), ()), ()
-        run_dir, skill = started.run.command.run_dir, started.request.skill
-        # The backslash keeps a pattern from being read as `out/`, to which the link leads.
-        strays = [f"{SKILLS}/{escape_glob(skill)}/\\{name}/**" for name in LINKS] if skill else []
-        collected = await collect_outputs(self._workspace, spec, since=started.mark, run_dir=run_dir, strays=strays)
-        if skill and collected.has_strays:
-            await self._restore_links(skill, run_dir)
+        run_dir = started.run.command.run_dir
+        collected = await collect_outputs(self._workspace, spec, since=started.mark, run_dir=run_dir)
+        if describe_unmatched(spec.globs, collected.files) and await self._restore_links(started):
             collected = await collect_outputs(self._workspace, spec, since=started.mark, run_dir=run_dir)
         if ended.exit_code != 0 or ended.ending is not EndReason.EXITED:
             collected = drop_empty_files(collected)
@@ -559,13 +557,21 @@ class CommandRunner:
         )
         return replace(collected, warnings=(*collected.warnings, *kept.warnings)), kept.artifacts
 
-    async def _restore_links(self, skill: str, run_dir: str) -> None:
+    async def _restore_links(self, started: ActiveCommand) -> bool:
         """Move files of a skill that has replaced its link `out` by a directory (`rm -r out; mkdir out`) to where the
-        link led, and restore the link.
+        link led, and restore the link. Returns whether there were any.
         """
+        skill = started.request.skill
+        if skill is None:
+            return False
+        # The backslash keeps the pattern from being read as `out/`, to which the link leads.
+        globs = [f"{SKILLS}/{escape_glob(skill)}/\\{name}/**" for name in LINKS]
+        if not (await self._workspace.list(globs, since=started.mark, limit=1)).files:
+            return False
         argv = ("sh", "-c", _RESTORE_LINKS, "restore-links", *chain.from_iterable(LINKS.items()))
-        command = Command(argv, skill=skill, cwd=f"{SKILLS}/{skill}", run_dir=run_dir)
-        await (await self._workspace.start(command)).wait()
+        command = Command(argv, skill=skill, cwd=f"{SKILLS}/{skill}", run_dir=started.run.command.run_dir)
+        process = await self._workspace.start(command)
+        return (await process.wait()).exit_code == 0
 
     def _log_begin(self, run: audit.AuditRun, how: str) -> None:
         self._log.write({**audit.build_start_record(run), **({"approval": how} if how else {})})

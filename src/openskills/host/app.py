@@ -179,11 +179,14 @@ def _list_chores(parts: HostParts) -> Iterator[Coroutine[Any, Any, None]]:
 
 async def _keep_running(chore: Callable[[T], Awaitable[None]], argument: T) -> None:
     """Do a chore again and again, also after an unexpected error: without some of them, revoked keys stay valid."""
+    logged = ""
     while True:
         try:
             await chore(argument)
-        except Exception:  # noqa: BLE001 - it is logged
-            _log.exception("a background task has failed; it starts again in %g s", _CHORE_PAUSE)
+        except Exception as error:  # noqa: BLE001 - it is logged, unless it is the same as the last one
+            if repr(error) != logged:
+                _log.exception("a background task has failed; it starts again in %g s", _CHORE_PAUSE)
+            logged = repr(error)
         await asyncio.sleep(_CHORE_PAUSE)
 
 

@@ -185,11 +185,12 @@ class FrontMatter:
 
     def _find_spans(self) -> YamlSpans:
         if self._spans is None:
-            self._spans = YamlSpans()
+            spans = YamlSpans()
             if self.recovery is not None:
-                self._spans = find_entry_spans(self.text, self.recovery)
+                spans = find_entry_spans(self.text, self.recovery)
             elif self.readable:
-                read_yaml(self.text, self._spans)
+                read_yaml(self.text, spans)
+            self._spans = spans
         return self._spans
 
     def _locate(self, span: Span | None) -> SourcePosition | None:

@@ -779,3 +779,16 @@ def test_what_is_not_a_thought_is_left_out(garbage: Any) -> None:
     message = {**ANSWER.to_message(), "thinking": garbage}
     request = ModelRequest([*ASKED.messages, message, {"role": "tool", "tool_call_id": "a", "content": "done"}])
     assert body(request) == plain(request)
+
+
+@pytest.mark.parametrize("url", ["data:image/png", "data:image/png;base64", "data:application/pdf"])
+def test_a_data_url_without_data_is_not_sent_as_an_empty_picture(url: str) -> None:
+    for part in ({"type": "image_url", "image_url": {"url": url}}, {"type": "file", "file": {"file_data": url}}):
+        (block,) = content_to_blocks([part])
+        assert block["type"] == "text"
+        assert "not shown" in block["text"]
+
+
+def test_a_data_url_may_have_text_that_is_not_escaped() -> None:
+    (block,) = content_to_blocks([{"type": "file", "file": {"filename": "a.txt", "file_data": "data:text/plain,你好"}}])
+    assert block["source"] == {"type": "text", "media_type": "text/plain", "data": "你好"}

@@ -13,6 +13,7 @@ hash. Otherwise it is left out.
 """
 
 import base64
+import binascii
 import hashlib
 import json
 import re
@@ -21,6 +22,7 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from mimetypes import guess_type
 from typing import Any, ClassVar, TypeAlias, cast
+from urllib.parse import unquote_to_bytes
 
 from openskills.agent.models.http import (
     ClientModel,
@@ -57,7 +59,6 @@ from openskills.prompt.history import (
     get_string,
     get_tool_calls,
 )
-from openskills.tools.uploads import decode_content
 
 _STOPS = {
     "end_turn": "stop",
@@ -213,7 +214,7 @@ def _mark_block(blocks: Sequence[Mapping[str, Any]], place: int) -> list[Mapping
 
 ContentBlock: TypeAlias = dict[str, Any]
 
-_DATA_URL = re.compile(r"data:(?P<mime>[\w.+/-]*)")
+_DATA_URL = re.compile(r"data:(?P<mime>[\w.+/-]*)(?:;[\w=.+-]+)*?(?P<base64>;base64)?,(?P<data>.*)", re.DOTALL)
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
@@ -282,11 +283,14 @@ def _build_file_block(file: object) -> ContentBlock:
 
 def _decode_data_url(url: str) -> tuple[str, bytes | None]:
     """The MIME type and the content of a data URL; the content is None if it is invalid."""
-    match = _DATA_URL.match(url)
+    match = _DATA_URL.fullmatch(url)
     if match is None:
         return "", None
-    decoded = decode_content(url)
-    return match["mime"].lower(), None if decoded is None else decoded[0]
+    try:
+        data = base64.b64decode(match["data"]) if match["base64"] else unquote_to_bytes(match["data"])
+    except (binascii.Error, ValueError):
+        return match["mime"], None
+    return match["mime"].lower(), data
 
 
 def _encode_base64(data: bytes) -> str:

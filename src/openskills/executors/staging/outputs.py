@@ -144,11 +144,10 @@ _MAX_CONCURRENT_READS = 4
 
 @dataclass(frozen=True, slots=True)
 class OutputCollection:
-    """The files, sorted by path, and warnings about missing or truncated ones; or only that there are stray files."""
+    """The files, sorted by path, and warnings about missing or truncated ones."""
 
     files: tuple[OutputFile, ...]
     warnings: tuple[str, ...] = ()
-    has_strays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,21 +159,15 @@ class OutputSaveResult:
 
 
 async def collect_outputs(
-    workspace: Workspace,
-    spec: OutputSpec,
-    *,
-    since: int | None = None,
-    run_dir: str | None = None,
-    strays: Sequence[str] = (),
+    workspace: Workspace, spec: OutputSpec, *, since: int | None = None, run_dir: str | None = None
 ) -> OutputCollection:
     """Collect the files that match and were changed since a mark, with as much content as the limits allow.
 
-    Special and unreadable files only give a warning. If files match only the patterns `strays`, for files in a wrong
-    place, nothing is collected but that there are some. Raises what `Workspace.list` raises.
+    Special and unreadable files only give a warning. Raises what `Workspace.list` raises.
     """
     with span("workspace.collect", {"workspace.patterns": len(spec.globs)}) as watched:
         watched.show({"workspace.globs": spec.globs})
-        collected = await _collect_files(workspace, spec, since, run_dir, strays)
+        collected = await _collect_files(workspace, spec, since, run_dir)
         size = sum(len(file.data) for file in collected.files)
         watched.set({"workspace.files": len(collected.files), "workspace.bytes": size})
         watched.set({"workspace.warnings": len(collected.warnings)})
@@ -206,12 +199,10 @@ def drop_empty_files(collected: OutputCollection) -> OutputCollection:
 
 
 async def _collect_files(
-    workspace: Workspace, spec: OutputSpec, since: int | None, run_dir: str | None, strays: Sequence[str]
+    workspace: Workspace, spec: OutputSpec, since: int | None, run_dir: str | None
 ) -> OutputCollection:
     globs = [expand_path(pattern, run_dir=run_dir, field="outputs.globs") for pattern in spec.globs]
-    listing = await _list_outputs(workspace, globs, since, spec.max_files, strays)
-    if strays and not all(compile_globs(globs).matches(info.path) for info in listing.files):
-        return OutputCollection((), has_strays=True)
+    listing = await _list_outputs(workspace, globs, since, spec.max_files)
     warnings = [f"skipped: {skipped}" for skipped in listing.skipped]
     if not listing.complete:
         warnings.append(f"too many files; only the first {len(listing.files)} were collected")
@@ -230,11 +221,9 @@ async def _collect_files(
     return OutputCollection(tuple(files), tuple(warnings))
 
 
-async def _list_outputs(
-    workspace: Workspace, globs: Sequence[str], since: int | None, limit: int, strays: Sequence[str]
-) -> WorkspaceListing:
+async def _list_outputs(workspace: Workspace, globs: Sequence[str], since: int | None, limit: int) -> WorkspaceListing:
     """The files that match and were changed since a mark; a file that is named without a pattern may be older."""
-    listing = await workspace.list([*globs, *strays], since=since, limit=limit)
+    listing = await workspace.list(globs, since=since, limit=limit)
     named = [glob for glob in globs if escape_glob(glob) == glob]
     if not named or since is None or not listing.complete:
         return listing

@@ -53,7 +53,8 @@ class _SkillOutputPipe:
             self._on_output(self._name, kept)
         if self.count > self._max_bytes:
             self.full.set()
-        return self.full.is_set()
+        # A program whose stdout is too long is killed, and one with much to say on stderr must not be slowed down.
+        return False
 
     def close(self) -> None:
         """Read what is left, and close the pipe. Safe to call twice."""
